@@ -1,0 +1,13 @@
+//! The documents of Windlass as types: what a person writes, what it grows into, what a machine gets and what
+//! it reports back.
+//!
+//! Inputs: YAML text, a bundle, facts about the ground. Outputs: a validated [`v1alpha1::Cluster`], a
+//! [`full::FullCluster`] in which nothing is left out, and the wire documents [`boot_stub::BootStub`],
+//! [`node_config::NodeConfig`] and [`report::NodeReport`]. No I/O and no async runtime here.
+
+pub mod boot_stub;
+pub mod full;
+pub mod identity;
+pub mod node_config;
+pub mod report;
+pub mod v1alpha1;

@@ -1,0 +1,1 @@
+//! `windlass.dev/v1alpha1`: what a person writes.

@@ -1,0 +1,30 @@
+//! One file a command or family of commands: arguments as types, and `run`.
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Outcome;
+
+mod completion;
+
+/// Raises, runs, upgrades, heals and lowers Kubernetes clusters on machines you hold.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, about, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print a shell completion script.
+    Completion(completion::Args),
+}
+
+impl Cli {
+    /// Runs the chosen command.
+    pub(crate) fn run(self) -> Outcome {
+        match self.command {
+            Command::Completion(args) => completion::run(&args),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The `windlass` binary: arguments in, a command run, output printed, an exit code out.
+
+mod commands;
+mod exit;
+mod output;
+
+use clap::Parser;
+
+use commands::Cli;
+
+fn main() -> std::process::ExitCode {
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        eprintln!("error: another TLS provider was installed before the first command");
+        return exit::Code::Failed.into();
+    }
+    let cli = Cli::parse();
+    match cli.run() {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            failure.print();
+            failure.code.into()
+        }
+    }
+}
