@@ -32,6 +32,9 @@ pub struct NodeConfig {
     pub bundle: String,
     /// Who the machine is.
     pub machine: MachineIdentity,
+    /// Scripts run once in the machine's life, before every other part.
+    #[serde(default)]
+    pub first_boot: Vec<FirstBootScript>,
     /// Lines of the hosts block the agent keeps in `/etc/hosts`.
     pub hosts: Vec<HostEntry>,
     /// Nameservers for the machine itself and for pods with `dnsPolicy: Default`.
@@ -95,6 +98,16 @@ pub struct MachineIdentity {
     pub provider_id: String,
     /// Failure domain, where the provider knows any.
     pub failure_domain: Option<String>,
+}
+
+/// A script run once at a machine's first boot, in order, each with up to five minutes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FirstBootScript {
+    /// Name in reports.
+    pub name: String,
+    /// Its text with the `#!` line.
+    pub script: String,
 }
 
 /// One address and its names.
@@ -516,4 +529,28 @@ pub struct SealedNodeConfig {
     pub secrets: NodeSecrets,
     /// `sha256:HEX` over the JSON of `[config, secrets]`.
     pub hash: String,
+}
+
+impl SealedNodeConfig {
+    /// Puts the hash over a configuration and its secrets.
+    ///
+    /// # Errors
+    /// When either cannot be written as JSON, which no value of these types causes.
+    pub fn seal(config: NodeConfig, secrets: NodeSecrets) -> Result<Self, serde_json::Error> {
+        let hash = digest(&config, &secrets)?;
+        Ok(Self { config, secrets, hash })
+    }
+
+    /// Does the hash fit the content?
+    pub fn is_intact(&self) -> bool {
+        digest(&self.config, &self.secrets).is_ok_and(|hash| hash == self.hash)
+    }
+}
+
+/// `sha256:HEX` over the JSON of both parts.
+fn digest(config: &NodeConfig, secrets: &NodeSecrets) -> Result<String, serde_json::Error> {
+    use sha2::Digest as _;
+
+    let text = serde_json::to_vec(&(config, secrets))?;
+    Ok(format!("sha256:{}", hex::encode(sha2::Sha256::digest(text))))
 }
