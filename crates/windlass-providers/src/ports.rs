@@ -194,7 +194,8 @@ pub struct OwnerCredential {
 }
 
 /// Why a place did not do what was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ProviderError {
     /// Nothing of that name.
     #[error("{what} does not exist")]
@@ -217,6 +218,14 @@ pub enum ProviderError {
         seen: u64,
         /// Epoch of the call.
         asked: u64,
+    },
+    /// The caller's identity does not reach that far.
+    #[error("{who} may not {what}")]
+    Denied {
+        /// Who asked.
+        who: String,
+        /// What for.
+        what: String,
     },
     /// The ground lacks something; nothing was made.
     #[error("{missing}; {remedy}")]
@@ -250,8 +259,9 @@ pub trait Provider: Send + Sync {
     /// What is known of the ground.
     async fn facts(&self) -> Result<Facts, ProviderError>;
 
-    /// Refuses, before anything is made, what the ground cannot carry.
-    async fn preflight(&self, machines: u32) -> Result<(), ProviderError>;
+    /// Refuses, before anything is made, what the ground cannot carry for that many further machines. Returns notices
+    /// for people: what will be changed on the host while machines are there.
+    async fn preflight(&self, machines: u32) -> Result<Vec<String>, ProviderError>;
 
     /// Makes the cluster's network, zone and endpoint address.
     async fn ensure_network(&self, scope: &Scope, wanted: &NetworkWanted) -> Result<Network, ProviderError>;
@@ -262,7 +272,8 @@ pub trait Provider: Send + Sync {
     /// Makes a volume; an existing one is kept with its content.
     async fn ensure_volume(&self, scope: &Scope, wanted: &VolumeWanted) -> Result<Volume, ProviderError>;
 
-    /// Makes and starts a machine whose name was reserved.
+    /// Makes and starts a machine whose name was reserved. One that was made before is returned as it is, also when it
+    /// died or was stopped; volumes and names added to the wish are attached to it.
     async fn ensure_machine(&self, scope: &Scope, wanted: &MachineWanted) -> Result<Machine, ProviderError>;
 
     /// Lays a configuration where the machine's agent fetches it; wakes a waiting agent. Lower (epoch, generation)
@@ -278,7 +289,8 @@ pub trait Provider: Send + Sync {
     /// Removes the network; refused while machines are there. Forgets the cluster when it holds no volume either.
     async fn delete_network(&self, scope: &Scope) -> Result<(), ProviderError>;
 
-    /// Everything held for the cluster; [`ProviderError::NotFound`] when nothing is.
+    /// Everything held for the cluster; [`ProviderError::NotFound`] when nothing is. Any epoch may read: the answer's
+    /// scope carries the highest owner seen.
     async fn inventory(&self, scope: &Scope) -> Result<Inventory, ProviderError>;
 
     /// Like [`Provider::inventory`], but waits up to 30 s for a revision other than `seen`.
