@@ -25,6 +25,34 @@ pub(crate) enum Code {
     Interrupted = 130,
 }
 
+impl Code {
+    /// Every code, in order.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::Failed,
+        Self::Usage,
+        Self::NotFound,
+        Self::Locked,
+        Self::Refused,
+        Self::Ground,
+        Self::Interrupted,
+    ];
+
+    /// What it tells a script, for the reference page.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "It worked, or there was nothing to do.",
+            Self::Failed => "It failed; the last lines say why. `plan --detailed-exitcode`: any error.",
+            Self::Usage => "Bad usage or a bad document. `plan --detailed-exitcode`: there are changes.",
+            Self::NotFound => "No cluster, machine, bundle or volume of that name.",
+            Self::Locked => "Another run holds the cluster's lock.",
+            Self::Refused => "Refused: it exists and differs, or a confirmation is missing.",
+            Self::Ground => "This computer or a host lacks something Windlass needs.",
+            Self::Interrupted => "Stopped by Ctrl-C or SIGTERM.",
+        }
+    }
+}
+
 impl From<Code> for std::process::ExitCode {
     fn from(code: Code) -> Self {
         Self::from(code as u8)

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::exit::Outcome;
 
 mod completion;
+mod reference;
 
 /// Raises, runs, upgrades, heals and lowers Kubernetes clusters on machines you hold.
 #[derive(Debug, Parser)]
@@ -18,6 +19,9 @@ pub(crate) struct Cli {
 enum Command {
     /// Print a shell completion script.
     Completion(completion::Args),
+    /// Print a generated page of the reference.
+    #[command(hide = true)]
+    Reference(reference::Args),
 }
 
 impl Cli {
@@ -25,6 +29,7 @@ impl Cli {
     pub(crate) fn run(self) -> Outcome {
         match self.command {
             Command::Completion(args) => completion::run(&args),
+            Command::Reference(args) => reference::run(&args),
         }
     }
 }
