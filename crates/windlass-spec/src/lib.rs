@@ -8,6 +8,15 @@
 pub mod boot_stub;
 pub mod full;
 pub mod identity;
+pub mod names;
 pub mod node_config;
+pub mod paths;
+pub mod problems;
+pub mod releases;
 pub mod report;
+pub mod resolve;
 pub mod v1alpha1;
+pub mod values;
+
+pub use problems::Problems;
+pub use resolve::resolve;
