@@ -1,0 +1,3 @@
+module windlass.dev/bundles/pause
+
+go 1.26.0

@@ -1,0 +1,85 @@
+//! The Go toolchain: found, asked for its version, and run for one program at a time.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use crate::ARCHITECTURE;
+use crate::manifest::{Component, Program};
+use crate::progress::{Progress, detail};
+use crate::tool::{Tool, ToolError, find};
+
+/// A Go toolchain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Toolchain {
+    program: PathBuf,
+    /// As Go tells it: `go1.26.8`.
+    pub(super) version: String,
+}
+
+impl Toolchain {
+    /// The first Go on the path that tells its version.
+    pub(super) fn find() -> Option<Self> {
+        let program = find("go")?;
+        let version = Tool::new(&program).args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").output().ok()?;
+        Some(Self { program, version: version.trim().to_owned() })
+    }
+
+    /// Its version without what Go puts around it: `1.26.8`.
+    pub(super) fn number(&self) -> &str {
+        let text = self.version.strip_prefix("go").unwrap_or(&self.version);
+        text.split([' ', '-']).next().unwrap_or(text)
+    }
+
+    /// Builds one program of a module. The flags decide the bytes: nothing of this computer gets into them.
+    pub(super) fn build(
+        &self,
+        component: &Component,
+        program: &Program,
+        module: &Path,
+        output: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(), ToolError> {
+        let tool = Tool::new(&self.program)
+            .args(["build", "-v", "-trimpath", "-buildvcs=false"])
+            .args([format!("-tags={}", component.tags.join(","))])
+            .args(["-ldflags".to_owned(), component.linker_flags()])
+            .args([OsStr::new("-o"), output.as_os_str(), OsStr::new(&program.package)])
+            .folder(module)
+            .env("GOTOOLCHAIN", "local")
+            .env("GOWORK", "off")
+            .env("GOFLAGS", "-mod=readonly")
+            .env("GOOS", "linux")
+            .env("GOARCH", ARCHITECTURE)
+            .env("CGO_ENABLED", if component.cgo { "1" } else { "0" });
+        Lines::default().follow(progress, &program.name, |said| tool.run(said))
+    }
+}
+
+/// Carries a tool's lines from the thread that reads them to the one that reports progress.
+#[derive(Debug, Default)]
+pub(super) struct Lines;
+
+impl Lines {
+    /// Runs `work` on a thread of its own and reports each line it says. The thread lives as long as the tool, which
+    /// the kernel kills with it.
+    pub(super) fn follow<E: Send>(
+        &self,
+        progress: &dyn Progress,
+        step: &str,
+        work: impl FnOnce(Box<dyn FnMut(&str) + Send>) -> Result<(), E> + Send,
+    ) -> Result<(), E> {
+        let (sender, receiver) = mpsc::channel::<String>();
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(move || {
+                work(Box::new(move |line| {
+                    sender.send(line.to_owned()).ok();
+                }))
+            });
+            for line in receiver {
+                detail(progress, step, line);
+            }
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
