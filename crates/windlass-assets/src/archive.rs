@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use fs_err::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{Bundle, BundleError};

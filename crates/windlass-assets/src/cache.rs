@@ -3,7 +3,7 @@
 //! Input: a folder. Output: paths below it, [`CacheLock`], and clean-up of what a killed builder left.
 
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use fs_err::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
