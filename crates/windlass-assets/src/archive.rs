@@ -3,9 +3,9 @@
 //! Inputs: a bundle, or an archive. Outputs: the archive, or the bundle in the cache after every file was compared with
 //! the lock.
 
+use fs_err::os::unix::fs::OpenOptionsExt;
 use std::collections::BTreeSet;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use fs_err::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{Bundle, BundleError};
@@ -176,8 +176,8 @@ impl Import<'_> {
             return Err(read(io::Error::other(format!("it does not begin with {}", Lock::FILE))));
         }
         let bytes = read_all(&mut first.take(MAX_LOCK)).map_err(read)?;
-        let lock = Lock::parse(&bytes)
-            .map_err(|source| ArchiveError::Lock { path: self.path.to_path_buf(), source })?;
+        let lock =
+            Lock::parse(&bytes).map_err(|source| ArchiveError::Lock { path: self.path.to_path_buf(), source })?;
         fs_err::write(self.folder.join(Lock::FILE), bytes).map_err(read)?;
         Ok(lock)
     }

@@ -87,8 +87,7 @@ impl Bundle {
             let (folder, expected) = (folder.to_path_buf(), expected.to_owned());
             return Err(BundleError::Swapped { folder, expected, found: digest });
         }
-        let lock = Lock::parse(&bytes)
-            .map_err(|source| BundleError::Lock { folder: folder.to_path_buf(), source })?;
+        let lock = Lock::parse(&bytes).map_err(|source| BundleError::Lock { folder: folder.to_path_buf(), source })?;
         Ok(Self { folder: folder.to_path_buf(), lock, digest })
     }
 
@@ -143,8 +142,7 @@ impl Bundle {
     pub(crate) fn take_in(folder: &Path, cache: &Cache) -> Result<Self, BundleError> {
         let moved = |source| BundleError::Move { folder: folder.to_path_buf(), source };
         let bytes = fs_err::read(folder.join(Lock::FILE)).map_err(moved)?;
-        let lock = Lock::parse(&bytes)
-            .map_err(|source| BundleError::Lock { folder: folder.to_path_buf(), source })?;
+        let lock = Lock::parse(&bytes).map_err(|source| BundleError::Lock { folder: folder.to_path_buf(), source })?;
         let place = cache.bundles().join(format!("{}-{}", lock.kubernetes, Digest::of(&bytes).short()));
         if place.try_exists().map_err(moved)? {
             clear(&place).map_err(moved)?;

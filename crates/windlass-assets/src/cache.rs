@@ -2,8 +2,8 @@
 //!
 //! Input: a folder. Output: paths below it, [`CacheLock`], and clean-up of what a killed builder left.
 
-use std::io::{self, Read, Seek, Write};
 use fs_err::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -119,7 +119,11 @@ pub(crate) fn clear(folder: &Path) -> io::Result<()> {
 /// The first mount point at or below a folder.
 fn mount_below(folder: &Path) -> io::Result<Option<PathBuf>> {
     let table = fs_err::read_to_string("/proc/self/mountinfo")?;
-    Ok(table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from).find(|point| point.starts_with(folder)))
+    Ok(table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(PathBuf::from)
+        .find(|point| point.starts_with(folder)))
 }
 
 /// Writes a whole file so that a reader sees the old or the new one, never a part.

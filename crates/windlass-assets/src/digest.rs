@@ -129,13 +129,16 @@ mod tests {
     #[test]
     fn text_and_back() {
         let digest = Digest::of(b"");
-        assert_eq!(
-            digest.to_string(),
-            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        );
+        assert_eq!(digest.to_string(), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
         assert_eq!(digest.short(), "e3b0c44298fc");
-        for wrong in ["", "sha256:", "e3b0", "sha256:zz", "sha512:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"] {
+        for wrong in [
+            "",
+            "sha256:",
+            "e3b0",
+            "sha256:zz",
+            "sha512:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ] {
             assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
         }
     }

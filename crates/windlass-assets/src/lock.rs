@@ -203,11 +203,7 @@ impl Lock {
         let checks: Vec<Check<'_>> = self
             .installed()
             .filter(|(path, _)| only.is_none_or(|only| only.contains(path)))
-            .map(|(path, entry)| Check {
-                name: path.to_owned(),
-                path: root.join(path.trim_start_matches('/')),
-                entry,
-            })
+            .map(|(path, entry)| Check { name: path.to_owned(), path: root.join(path.trim_start_matches('/')), entry })
             .collect();
         let mut damages = self.compare(&checks);
         let unknown = only.unwrap_or_default().iter().filter(|path| !checks.iter().any(|check| check.name == **path));

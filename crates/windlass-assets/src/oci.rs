@@ -267,7 +267,7 @@ mod tests {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let digest = image().write(first.path()).unwrap();
         assert_eq!(image().write(second.path()).unwrap(), digest);
-        insta::assert_snapshot!(digest, @"");
+        insta::assert_snapshot!(digest, @"sha256:1ca18361850f0c4e7ee36aca022052688a1cf45ddfb0d0047071f95e0751ab58");
     }
 
     #[test]
@@ -300,7 +300,18 @@ mod tests {
             })
             .map(|line| line.replace(&"x".repeat(150), "x…"))
             .collect();
-        insta::assert_debug_snapshot!(listed, @"");
+        let wanted = [
+            "777 bin",
+            "1777 tmp/",
+            "755 usr/",
+            "755 usr/local/",
+            "755 usr/local/bin/",
+            "755 usr/local/bin/tool",
+            "755 usr/share/",
+            "755 usr/share/x…/",
+            "644 usr/share/x…/file",
+        ];
+        assert_eq!(listed, wanted);
     }
 
     #[test]

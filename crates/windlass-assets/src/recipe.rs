@@ -138,10 +138,8 @@ fn fits(wanted: &str, version: &str) -> bool {
 }
 
 fn embedded_files(folder: &Dir<'_>) -> BTreeMap<String, Vec<u8>> {
-    let mut files: BTreeMap<String, Vec<u8>> = folder
-        .files()
-        .map(|file| (file.path().to_string_lossy().into_owned(), file.contents().to_vec()))
-        .collect();
+    let mut files: BTreeMap<String, Vec<u8>> =
+        folder.files().map(|file| (file.path().to_string_lossy().into_owned(), file.contents().to_vec())).collect();
     for inner in folder.dirs() {
         files.extend(embedded_files(inner));
     }
@@ -169,7 +167,30 @@ mod tests {
         let recipes = Recipe::embedded().unwrap();
         assert!(!recipes.is_empty());
         let release = Recipe::find("1.37").unwrap().manifest.release();
-        insta::assert_yaml_snapshot!(release);
+        insta::assert_yaml_snapshot!(release, @r#"
+        kubernetes: 1.37.2
+        bundle: unbuilt
+        versions:
+          cni-plugins: 1.10.0
+          containerd: 2.4.2
+          coredns: 1.14.6
+          cri-tools: 1.37.0
+          etcd: 3.7.0
+          kubernetes: 1.37.2
+          local-path-provisioner: 0.0.30
+          pause: 3.10.2
+          runc: 1.5.3
+        images:
+          coredns: "windlass.dev/coredns:v1.14.6"
+          etcd: "windlass.dev/etcd:v3.7.0"
+          kube-apiserver: "windlass.dev/kube-apiserver:v1.37.2"
+          kube-controller-manager: "windlass.dev/kube-controller-manager:v1.37.2"
+          kube-proxy: "windlass.dev/kube-proxy:v1.37.2"
+          kube-scheduler: "windlass.dev/kube-scheduler:v1.37.2"
+          local-path-provisioner: "windlass.dev/local-path-provisioner:v0.0.30"
+          pause: "windlass.dev/pause:3.10.2"
+          volume-helper: "windlass.dev/volume-helper:v0.0.30"
+        "#);
     }
 
     #[test]

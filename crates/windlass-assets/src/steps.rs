@@ -50,7 +50,9 @@ impl Steps {
     pub(crate) fn find(&self, name: &str, inputs: Digest) -> Option<Made> {
         let folder = self.place(name, inputs);
         let stamp: Stamp = serde_json::from_slice(&fs_err::read(folder.join(STAMP)).ok()?).ok()?;
-        let whole = |(file, digest): (&String, &Digest)| Digest::of_file(&folder.join(file)).is_ok_and(|found| found == *digest);
+        let whole = |(file, digest): (&String, &Digest)| {
+            Digest::of_file(&folder.join(file)).is_ok_and(|found| found == *digest)
+        };
         (stamp.inputs == inputs && stamp.files.iter().all(whole)).then_some(Made { folder, files: stamp.files })
     }
 

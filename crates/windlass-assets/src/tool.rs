@@ -256,7 +256,10 @@ mod tests {
     #[test]
     fn a_missing_program_is_named() {
         let failure = Tool::new("/nonexistent/tool").run(|_| ()).unwrap_err().to_string();
-        assert!(failure.starts_with("tool failed (exit status: 127)") || failure.contains("cannot be started"), "{failure}");
+        assert!(
+            failure.starts_with("tool failed (exit status: 127)") || failure.contains("cannot be started"),
+            "{failure}"
+        );
     }
 
     #[test]

@@ -7,11 +7,7 @@ use super::go::Toolchain;
 use super::{BuildError, Pending};
 
 /// Refuses when something is missing for what is to be built.
-pub(super) fn check(
-    manifest: &Manifest,
-    toolchain: Option<&Toolchain>,
-    todo: &Pending,
-) -> Result<(), BuildError> {
+pub(super) fn check(manifest: &Manifest, toolchain: Option<&Toolchain>, todo: &Pending) -> Result<(), BuildError> {
     let mut missing = Vec::new();
     if todo.go
         && let Some(problem) = go_problem(manifest, toolchain)
@@ -49,9 +45,7 @@ fn matters(need: &Need, todo: &Pending) -> bool {
 fn present(need: &Need) -> bool {
     match (&need.command, &need.pkg_config) {
         (Some(command), _) => find(command).is_some(),
-        (None, Some(library)) => {
-            Tool::new("pkg-config").args(["--exists", library]).run(|_| ()).is_ok()
-        }
+        (None, Some(library)) => Tool::new("pkg-config").args(["--exists", library]).run(|_| ()).is_ok(),
         (None, None) => true,
     }
 }

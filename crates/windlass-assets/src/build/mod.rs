@@ -109,12 +109,7 @@ fn whole(bundle: &Bundle, progress: &dyn Progress) -> Result<bool, BuildError> {
 }
 
 /// Builds a program that belongs to no bundle (kubeadm, for comparison) and returns where it is.
-pub fn build_extra(
-    recipe: &Recipe,
-    name: &str,
-    cache: &Cache,
-    progress: &dyn Progress,
-) -> Result<PathBuf, BuildError> {
+pub fn build_extra(recipe: &Recipe, name: &str, cache: &Cache, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
     let (component, program) =
         recipe.manifest.extra(name).ok_or_else(|| BuildError::NoExtra { name: name.to_owned() })?;
     let builder = Builder::start(recipe, cache, progress)?;

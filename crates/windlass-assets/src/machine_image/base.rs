@@ -59,8 +59,7 @@ pub(super) fn ensure(
     step(progress, "machine root", || make_root(bundle, &work.join(ROOT)))?;
     let name = "containerd store";
     step(progress, name, || {
-        let references: Vec<String> =
-            bundle.lock().images.values().map(|image| image.reference.clone()).collect();
+        let references: Vec<String> = bundle.lock().images.values().map(|image| image.reference.clone()).collect();
         let said = |text: &str| detail(progress, name, text);
         containerd::fill(bundle, cache, &work.join(STORE), &bundle.layouts(), &references, &said)
     })?;

@@ -165,9 +165,8 @@ impl<'a> Containerd<'a> {
         let begun = Instant::now();
         loop {
             let images = self.images()?;
-            let there = |reference: &&String| {
-                images.iter().any(|image| image.pinned && image.repo_tags.contains(reference))
-            };
+            let there =
+                |reference: &&String| images.iter().any(|image| image.pinned && image.repo_tags.contains(reference));
             let missing: Vec<String> = references.iter().filter(|reference| !there(reference)).cloned().collect();
             if missing.is_empty() {
                 return Ok(());

@@ -103,5 +103,10 @@ fn looked_at(image: &Path) -> SystemTime {
 
 /// Notes that somebody looked at the image.
 pub(super) fn touch(image: &Path) -> io::Result<()> {
-    fs_err::OpenOptions::new().append(true).open(image.join(MachineImage::FILE))?.into_parts().0.set_modified(SystemTime::now())
+    fs_err::OpenOptions::new()
+        .append(true)
+        .open(image.join(MachineImage::FILE))?
+        .into_parts()
+        .0
+        .set_modified(SystemTime::now())
 }

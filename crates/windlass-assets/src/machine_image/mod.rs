@@ -290,7 +290,8 @@ impl MachineImage {
     /// Compares the installed programs with the bundle's lock.
     pub fn verify(&self) -> Result<(), MachineImageError> {
         let root = self.lowerdirs().pop().unwrap_or_default();
-        let bytes = fs_err::read(root.join(Lock::INSTALLED.trim_start_matches('/'))).map_err(MachineImageError::Write)?;
+        let bytes =
+            fs_err::read(root.join(Lock::INSTALLED.trim_start_matches('/'))).map_err(MachineImageError::Write)?;
         let id = self.document.id.clone();
         if Digest::of(&bytes) != self.document.bundle {
             let (path, expected, found) = (Lock::INSTALLED.to_owned(), self.document.bundle, Digest::of(&bytes));
