@@ -1,0 +1,6 @@
+//! Tests of what is rendered and decided for whole clusters.
+
+mod decisions;
+mod fixture;
+mod objects;
+mod render;
