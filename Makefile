@@ -37,7 +37,8 @@ test: build ## Run every test
 	@scripts/test $(windlass)
 
 bench: build ## Measure against kubeadm: a table and target/bench.json
-	@cargo run --release --quiet --package windlass-bench -- --windlass $(windlass) --output target/bench.json
+	@kubeadm=$$($(windlass) bundle build --extra kubeadm --no-machine-image | tail -n 1); \
+	WINDLASS=$(windlass) cargo run --release --quiet --package windlass-bench -- --kubeadm "$$kubeadm" --output target/bench.json
 
 conformance: build ## Run Kubernetes's own conformance suite on a cluster of 1 + 2
 	@tests/conformance/run $(windlass)

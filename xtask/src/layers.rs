@@ -53,7 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("windlass-testkit", &["windlass-spec"]),
     ("windlass-e2e", &["windlass-spec", "windlass-testkit"]),
-    ("windlass-bench", &["windlass-spec", "windlass-testkit"]),
+    ("windlass-bench", &["windlass-spec", "windlass-providers", "windlass-testkit", "windlass-e2e"]),
     ("xtask", &[]),
 ];
 

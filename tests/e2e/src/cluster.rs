@@ -121,7 +121,7 @@ impl<'a> Cluster<'a> {
     /// # Errors
     /// When a machine does not take it.
     pub fn load_probe(&self, probe: &Path, machines: &[&str]) -> Result<()> {
-        let archive = image::archive(probe)?;
+        let archive = image::probe(probe)?;
         for machine in machines {
             let import = ["machine", "shell", machine, "--", "ctr", "-n", "k8s.io", "images", "import", "-"];
             self.sandbox.feed(60, &import, &archive)?.expect(0).with_context(|| format!("importing into {machine}"))?;
@@ -158,7 +158,7 @@ spec:
     args: [serve, "8080"]
     {container}
 "#,
-            image = image::NAME
+            image = image::PROBE
         ))
     }
 

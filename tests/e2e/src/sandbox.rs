@@ -87,6 +87,27 @@ impl Sandbox {
         self.folder.join("state/windlass")
     }
 
+    /// The binary.
+    pub fn binary(&self) -> &Path {
+        &self.windlass
+    }
+
+    /// Windlass's cache folder.
+    pub fn cache(&self) -> PathBuf {
+        self.cache_home.join("windlass")
+    }
+
+    /// The process of one of Windlass's daemons: hostd, or one inside a machine.
+    pub fn daemon(&self, command: &str) -> Option<i32> {
+        let runs = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            let windlass = words.next().is_some_and(|program| String::from_utf8_lossy(program).contains("windlass"));
+            windlass && words.next() == Some(command.as_bytes())
+        };
+        self.processes().into_iter().chain(self.members()).find(runs)
+    }
+
     /// Six digits that everything on the host of this sandbox carries.
     pub fn id(&self) -> &str {
         &self.id
