@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::Outcome;
 
+mod bundle;
 mod completion;
 mod reference;
 
@@ -17,6 +18,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Build, list, verify and carry about the files and images of a Kubernetes release.
+    Bundle(bundle::Args),
     /// Print a shell completion script.
     Completion(completion::Args),
     /// Print a generated page of the reference.
@@ -28,6 +31,7 @@ impl Cli {
     /// Runs the chosen command.
     pub(crate) fn run(self) -> Outcome {
         match self.command {
+            Command::Bundle(args) => bundle::run(&args),
             Command::Completion(args) => completion::run(&args),
             Command::Reference(args) => reference::run(&args),
         }

@@ -39,7 +39,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn exit_codes() -> String {
-    let mut text = format!("# Exit codes\n{NOTE}\nThe list is closed: no command uses another.\n\n| code | meaning |\n|---|---|\n");
+    let mut text = format!(
+        "# Exit codes\n{NOTE}\nThe list is closed: no command uses another.\n\n| code | meaning |\n|---|---|\n"
+    );
     for code in Code::ALL {
         let _ = writeln!(text, "| {} | {} |", code as u8, code.meaning());
     }
@@ -84,12 +86,17 @@ fn name(arg: &Arg) -> String {
 
 fn meaning(arg: &Arg) -> String {
     let mut text = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
-    let values: Vec<String> =
-        arg.get_possible_values().iter().filter(|value| !value.is_hide_set()).map(|value| format!("`{}`", value.get_name())).collect();
+    let values: Vec<String> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
     if !values.is_empty() && arg.get_action().takes_values() {
         let _ = write!(text, " One of {}.", values.join(", "));
     }
-    let defaults: Vec<String> = arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    let defaults: Vec<String> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
     if !defaults.is_empty() && arg.get_action().takes_values() {
         let _ = write!(text, " Default: `{}`.", defaults.join(" "));
     }
