@@ -35,7 +35,7 @@ pub use oci::OciError;
 pub use progress::{Event, Progress, Silent};
 pub use recipe::{Recipe, RecipeError};
 pub use source::{ArchiveFile, GoModules, LocalCache, Source, SourceError, obtain};
-pub use tool::ToolError;
+pub use tool::{ToolError, Tools};
 
 /// Architecture of everything in a bundle, as Go and OCI spell it.
 pub const ARCHITECTURE: &str = "amd64";

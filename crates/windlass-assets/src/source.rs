@@ -11,6 +11,7 @@ use crate::bundle::{Bundle, BundleError};
 use crate::cache::Cache;
 use crate::progress::Progress;
 use crate::recipe::Recipe;
+use crate::tool::Tools;
 
 /// A place a bundle can be had from.
 pub trait Source {
@@ -76,8 +77,11 @@ impl Source for ArchiveFile {
 }
 
 /// A build from Go modules on this computer.
-#[derive(Clone, Copy, Debug)]
-pub struct GoModules;
+#[derive(Clone, Debug)]
+pub struct GoModules {
+    /// Its tools.
+    pub tools: Tools,
+}
 
 impl Source for GoModules {
     fn name(&self) -> String {
@@ -85,7 +89,7 @@ impl Source for GoModules {
     }
 
     fn obtain(&self, recipe: &Recipe, cache: &Cache, progress: &dyn Progress) -> Result<Option<Bundle>, SourceError> {
-        Ok(Some(build(recipe, cache, progress)?))
+        Ok(Some(build(recipe, cache, &self.tools, progress)?))
     }
 }
 

@@ -93,7 +93,7 @@ impl Tool {
     /// The command: the kernel kills the tool when the calling thread ends, so nothing is left by a killed builder.
     fn command(&self) -> Command {
         let mut command = Command::new("setpriv");
-        command.env("PATH", search_path()).args(["--pdeathsig", "KILL"]);
+        command.args(["--pdeathsig", "KILL"]);
         if self.own_mounts {
             command.args(["unshare", "--mount", "--propagation", "private"]);
         }
@@ -218,21 +218,40 @@ fn keep_tail(stream: impl Read, mut said: impl FnMut(&str)) -> Vec<String> {
 }
 
 /// Where Go's own installer puts it, which not everybody has on the path, and where tools for administration lie.
-const MORE_PLACES: [&str; 3] = ["/usr/local/go/bin", "/usr/sbin", "/sbin"];
+const MORE_PLACES: &str = "/usr/local/go/bin:/usr/sbin:/sbin";
 
-/// Where tools are looked for.
-fn search_path() -> OsString {
-    let mut path = std::env::var_os("PATH").unwrap_or_default();
-    for place in MORE_PLACES {
-        path.push(":");
-        path.push(place);
-    }
-    path
+/// Environment variable naming a Debian mirror to use instead of Debian's own servers.
+const MIRROR: &str = "WINDLASS_DEBIAN_MIRROR";
+
+/// The tools of a building machine: where they are looked for, and where Debian's packages come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tools {
+    /// As in `PATH`.
+    pub path: OsString,
+    /// Used instead of Debian's own servers.
+    pub debian_mirror: Option<String>,
 }
 
-/// Where a command lies.
-pub(crate) fn find(command: &str) -> Option<PathBuf> {
-    std::env::split_paths(&search_path()).map(|folder| folder.join(command)).find(|file| is_executable(file))
+impl Tools {
+    /// From `PATH` (and the usual places that are often missing there) and `WINDLASS_DEBIAN_MIRROR`.
+    pub fn from_environment() -> Self {
+        let mut path = std::env::var_os("PATH").unwrap_or_default();
+        path.push(":");
+        path.push(MORE_PLACES);
+        let debian_mirror = std::env::var(MIRROR).ok().filter(|mirror| !mirror.is_empty());
+        Self { path, debian_mirror }
+    }
+
+    /// Where a command lies.
+    pub(crate) fn find(&self, command: &str) -> Option<PathBuf> {
+        std::env::split_paths(&self.path).map(|folder| folder.join(command)).find(|file| is_executable(file))
+    }
+
+    /// A command, which finds its own helpers in the same places.
+    pub(crate) fn tool(&self, command: &str) -> Tool {
+        let program = self.find(command).unwrap_or_else(|| command.into());
+        Tool::new(program).env("PATH", &self.path)
+    }
 }
 
 fn is_executable(file: &Path) -> bool {

@@ -1,28 +1,27 @@
 //! The Go toolchain: found, asked for its version, and run for one program at a time.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
 
 use crate::ARCHITECTURE;
 use crate::manifest::{Component, Program};
 use crate::progress::{Progress, detail};
-use crate::tool::{Tool, ToolError, find};
+use crate::tool::{ToolError, Tools};
 
 /// A Go toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Toolchain {
-    program: PathBuf,
+    tools: Tools,
     /// As Go tells it: `go1.26.8`.
     pub(super) version: String,
 }
 
 impl Toolchain {
     /// The first Go on the path that tells its version.
-    pub(super) fn find() -> Option<Self> {
-        let program = find("go")?;
-        let version = Tool::new(&program).args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").output().ok()?;
-        Some(Self { program, version: version.trim().to_owned() })
+    pub(super) fn find(tools: &Tools) -> Option<Self> {
+        let version = tools.tool("go").args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").output().ok()?;
+        Some(Self { tools: tools.clone(), version: version.trim().to_owned() })
     }
 
     /// Its version without what Go puts around it: `1.26.8`.
@@ -40,7 +39,9 @@ impl Toolchain {
         output: &Path,
         progress: &dyn Progress,
     ) -> Result<(), ToolError> {
-        let tool = Tool::new(&self.program)
+        let tool = self
+            .tools
+            .tool("go")
             .args(["build", "-v", "-trimpath", "-buildvcs=false"])
             .args([format!("-tags={}", component.tags.join(","))])
             .args(["-ldflags".to_owned(), component.linker_flags()])

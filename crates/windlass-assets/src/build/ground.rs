@@ -1,13 +1,18 @@
 //! What this computer lacks for a build, told all at once and before anything is done.
 
 use crate::manifest::{Manifest, Need, numbers};
-use crate::tool::{Tool, find};
+use crate::tool::Tools;
 
 use super::go::Toolchain;
 use super::{BuildError, Pending};
 
 /// Refuses when something is missing for what is to be built.
-pub(super) fn check(manifest: &Manifest, toolchain: Option<&Toolchain>, todo: &Pending) -> Result<(), BuildError> {
+pub(super) fn check(
+    manifest: &Manifest,
+    tools: &Tools,
+    toolchain: Option<&Toolchain>,
+    todo: &Pending,
+) -> Result<(), BuildError> {
     let mut missing = Vec::new();
     if todo.go
         && let Some(problem) = go_problem(manifest, toolchain)
@@ -15,7 +20,7 @@ pub(super) fn check(manifest: &Manifest, toolchain: Option<&Toolchain>, todo: &P
         missing.push(problem);
     }
     let wanted = manifest.toolchain.needs.iter().filter(|need| matters(need, todo));
-    let absent: Vec<&Need> = wanted.filter(|need| !present(need)).collect();
+    let absent: Vec<&Need> = wanted.filter(|need| !present(need, tools)).collect();
     missing.extend(absent.iter().map(|need| format!("{} is missing", name(need))));
     if missing.is_empty() { Ok(()) } else { Err(BuildError::Ground { missing, remedy: remedy(&absent) }) }
 }
@@ -42,10 +47,10 @@ fn matters(need: &Need, todo: &Pending) -> bool {
     if need.command.as_deref() == Some("mmdebstrap") { todo.root } else { todo.cgo }
 }
 
-fn present(need: &Need) -> bool {
+fn present(need: &Need, tools: &Tools) -> bool {
     match (&need.command, &need.pkg_config) {
-        (Some(command), _) => find(command).is_some(),
-        (None, Some(library)) => Tool::new("pkg-config").args(["--exists", library]).run(|_| ()).is_ok(),
+        (Some(command), _) => tools.find(command).is_some(),
+        (None, Some(library)) => tools.tool("pkg-config").args(["--exists", library]).run(|_| ()).is_ok(),
         (None, None) => true,
     }
 }

@@ -24,12 +24,9 @@ use crate::oci::OciError;
 use crate::progress::{Event, Progress, detail, step};
 use crate::recipe::Recipe;
 use crate::steps::{Made, Steps};
-use crate::tool::ToolError;
+use crate::tool::{ToolError, Tools};
 
 use go::Toolchain;
-
-/// Environment variable naming a Debian mirror to use instead of Debian's own servers.
-const MIRROR: &str = "WINDLASS_DEBIAN_MIRROR";
 
 /// Name of the step that makes the Debian root.
 const ROOT_STEP: &str = "debian-root";
@@ -86,9 +83,9 @@ pub enum BuildError {
 }
 
 /// Makes the bundle of a recipe, or returns the one that is there when every file of it is whole.
-pub fn build(recipe: &Recipe, cache: &Cache, progress: &dyn Progress) -> Result<Bundle, BuildError> {
+pub fn build(recipe: &Recipe, cache: &Cache, tools: &Tools, progress: &dyn Progress) -> Result<Bundle, BuildError> {
     // Under the lock: another builder may be making it.
-    let builder = Builder::start(recipe, cache, progress)?;
+    let builder = Builder::start(recipe, cache, tools, progress)?;
     match Bundle::of_recipe(recipe, cache)? {
         Some(bundle) if whole(&bundle, progress)? => Ok(bundle),
         _ => builder.build(),
@@ -109,12 +106,18 @@ fn whole(bundle: &Bundle, progress: &dyn Progress) -> Result<bool, BuildError> {
 }
 
 /// Builds a program that belongs to no bundle (kubeadm, for comparison) and returns where it is.
-pub fn build_extra(recipe: &Recipe, name: &str, cache: &Cache, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
+pub fn build_extra(
+    recipe: &Recipe,
+    name: &str,
+    cache: &Cache,
+    tools: &Tools,
+    progress: &dyn Progress,
+) -> Result<PathBuf, BuildError> {
     let (component, program) =
         recipe.manifest.extra(name).ok_or_else(|| BuildError::NoExtra { name: name.to_owned() })?;
-    let builder = Builder::start(recipe, cache, progress)?;
+    let builder = Builder::start(recipe, cache, tools, progress)?;
     let todo = builder.pending(&[(component, program)], false);
-    ground::check(&recipe.manifest, builder.toolchain.as_ref(), &todo)?;
+    ground::check(&recipe.manifest, tools, builder.toolchain.as_ref(), &todo)?;
     progress.report(Event::Planned { steps: vec![name.to_owned()] });
     Ok(builder.program(component, program)?.folder.join(name))
 }
@@ -130,6 +133,7 @@ struct Pending {
 struct Builder<'a> {
     recipe: &'a Recipe,
     cache: &'a Cache,
+    tools: &'a Tools,
     progress: &'a dyn Progress,
     lock: CacheLock,
     steps: Steps,
@@ -138,16 +142,21 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn start(recipe: &'a Recipe, cache: &'a Cache, progress: &'a dyn Progress) -> Result<Self, BuildError> {
+    fn start(
+        recipe: &'a Recipe,
+        cache: &'a Cache,
+        tools: &'a Tools,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, BuildError> {
         let lock = cache.lock(progress)?;
-        let toolchain = Toolchain::find();
-        Ok(Self { recipe, cache, progress, lock, steps: Steps::new(cache.steps()), toolchain })
+        let toolchain = Toolchain::find(tools);
+        Ok(Self { recipe, cache, tools, progress, lock, steps: Steps::new(cache.steps()), toolchain })
     }
 
     fn build(&self) -> Result<Bundle, BuildError> {
         let programs: Vec<_> = self.recipe.manifest.programs().collect();
         let todo = self.pending(&programs, true);
-        ground::check(&self.recipe.manifest, self.toolchain.as_ref(), &todo)?;
+        ground::check(&self.recipe.manifest, self.tools, self.toolchain.as_ref(), &todo)?;
         let names = programs.iter().map(|(_, program)| program.name.clone());
         let steps = names.chain([ROOT_STEP, ASSEMBLE_STEP].map(str::to_owned)).collect();
         self.progress.report(Event::Planned { steps });
@@ -222,10 +231,9 @@ impl<'a> Builder<'a> {
         step(self.progress, ROOT_STEP, || {
             let output = self.lock.work_folder("root").map_err(BuildError::Assemble)?;
             let scratch = self.lock.work_folder("mmdebstrap").map_err(BuildError::Assemble)?;
-            let mirror = std::env::var(MIRROR).ok();
             let lines = go::Lines::default();
             lines.follow(self.progress, ROOT_STEP, |said| {
-                debian::bootstrap(&self.recipe.manifest.root, mirror.as_deref(), &output, &scratch, said)
+                debian::bootstrap(&self.recipe.manifest.root, self.tools, &output, &scratch, said)
             })?;
             self.steps.keep(ROOT_STEP, inputs, &output).map_err(BuildError::Assemble)
         })

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::manifest::Root;
-use crate::tool::{Tool, ToolError};
+use crate::tool::{ToolError, Tools};
 
 use super::{DebianError, open};
 
@@ -18,21 +18,21 @@ const SOURCE_DATE_EPOCH: &str = "1735689600";
 /// Level at which time spent and bytes saved balance for a root of 250 MB.
 const COMPRESSION: i32 = 6;
 
-/// Makes the root with mmdebstrap into `folder/debian.tar.zst`; `scratch` is for its work. `mirror` replaces Debian's
-/// own servers.
+/// Makes the root with mmdebstrap into `folder/debian.tar.zst`; `scratch` is for its work.
 pub(crate) fn bootstrap(
     root: &Root,
-    mirror: Option<&str>,
+    tools: &Tools,
     folder: &Path,
     scratch: &Path,
     said: impl FnMut(&str) + Send + 'static,
 ) -> Result<(), DebianError> {
-    let mut tool = Tool::new("mmdebstrap")
+    let mut tool = tools
+        .tool("mmdebstrap")
         .args(["--variant=minbase", "--format=tar"])
         .args([format!("--include={}", root.packages.join(","))])
         .args(root.exclude.iter().map(|pattern| format!("--dpkgopt=path-exclude={pattern}")))
         .args([root.suite.as_str(), "-"])
-        .args(mirror)
+        .args(&tools.debian_mirror)
         .env("SOURCE_DATE_EPOCH", SOURCE_DATE_EPOCH)
         .env("TMPDIR", scratch);
     if rustix::process::geteuid().is_root() {

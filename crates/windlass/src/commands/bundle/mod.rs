@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use windlass_assets::{
-    ArchiveError, BuildError, Bundle, BundleError, Cache, MachineImage, MachineImageError, Recipe, RecipeError,
+    ArchiveError, BuildError, Bundle, BundleError, Cache, MachineImage, MachineImageError, Recipe, RecipeError, Tools,
     WindlassBinary,
 };
 use windlass_providers::local::paths::Paths;
@@ -124,11 +124,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn build(args: &Build, cache: &Cache) -> Outcome {
+    let tools = Tools::from_environment();
     let recipe = Recipe::find(&args.kubernetes_version).map_err(no_release)?;
-    let bundle = windlass_assets::build(&recipe, cache, &Steps::new()).map_err(not_built)?;
+    let bundle = windlass_assets::build(&recipe, cache, &tools, &Steps::new()).map_err(not_built)?;
     eprintln!("bundle {} at {}", bundle.name(), bundle.folder().display());
     for extra in &args.extra {
-        let program = windlass_assets::build_extra(&recipe, extra, cache, &Steps::new()).map_err(not_built)?;
+        let program = windlass_assets::build_extra(&recipe, extra, cache, &tools, &Steps::new()).map_err(not_built)?;
         println!("{}", program.display());
     }
     if args.no_machine_image { Ok(Code::Ok) } else { image(&bundle, cache) }
