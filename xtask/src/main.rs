@@ -1,9 +1,10 @@
-//! Chores of the workspace: `cargo xtask check`, `layers`, `docs`, `sources`.
+//! Chores of the workspace: `cargo xtask check`, `layers`, `sources`, `faults`, `docs`.
 //!
 //! Input: the working tree and `cargo metadata`. Output: problems on standard error and an exit code, or (with
 //! `docs --write`) the generated pages.
 
 mod docs;
+mod faults;
 mod layers;
 mod sources;
 
@@ -12,10 +13,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask check | layers | sources | docs --check | docs --write
-  check     layers, sources and docs --check
+const USAGE: &str = "usage: cargo xtask check | layers | sources | faults | docs --check | docs --write
+  check     layers, sources, faults and docs --check
   layers    dependencies between crates point the way ARCHITECTURE.md says
   sources   each module says what it is for; no word, path or host that does not belong in tracked files
+  faults    the table of public faults names tests that exist
   docs      the generated pages of docs/reference are what the binary says";
 
 fn main() -> ExitCode {
@@ -33,9 +35,12 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<()> {
     let root = root()?;
     let problems = match arguments {
-        ["check"] => [layers::check(&root)?, sources::check(&root)?, docs::check(&root)?].concat(),
+        ["check"] => {
+            [layers::check(&root)?, sources::check(&root)?, faults::check(&root)?, docs::check(&root)?].concat()
+        }
         ["layers"] => layers::check(&root)?,
         ["sources"] => sources::check(&root)?,
+        ["faults"] => faults::check(&root)?,
         ["docs", "--check"] => docs::check(&root)?,
         ["docs", "--write"] => return docs::write(&root),
         _ => bail!("{USAGE}"),
