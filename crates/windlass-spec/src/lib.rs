@@ -8,6 +8,7 @@
 pub mod boot_stub;
 pub mod full;
 pub mod identity;
+pub mod load;
 pub mod names;
 pub mod node_config;
 pub mod paths;
@@ -15,8 +16,12 @@ pub mod problems;
 pub mod releases;
 pub mod report;
 pub mod resolve;
+pub mod schema;
 pub mod v1alpha1;
+pub mod validate;
 pub mod values;
 
+pub use load::load;
 pub use problems::Problems;
 pub use resolve::resolve;
+pub use validate::validate;

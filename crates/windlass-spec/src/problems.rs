@@ -65,6 +65,12 @@ pub struct Problem {
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
+    /// Is it the field's name that is wrong, rather than its value?
+    #[serde(skip)]
+    pub on_key: bool,
+    /// A second field that matters, and what is there, before its place is known.
+    #[serde(skip)]
+    pub other_path: Option<(String, String)>,
 }
 
 impl Problem {
@@ -79,6 +85,8 @@ impl Problem {
             place: None,
             other: None,
             hints: Vec::new(),
+            on_key: false,
+            other_path: None,
         }
     }
 
@@ -105,6 +113,20 @@ impl Problem {
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
+        self
+    }
+
+    /// Says that the field's name is wrong, rather than its value.
+    #[must_use]
+    pub fn on_key(mut self) -> Self {
+        self.on_key = true;
+        self
+    }
+
+    /// Adds a second field that matters, and what is there.
+    #[must_use]
+    pub fn with(mut self, path: impl Into<String>, label: impl Into<String>) -> Self {
+        self.other_path = Some((path.into(), label.into()));
         self
     }
 

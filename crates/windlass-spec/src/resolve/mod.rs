@@ -22,9 +22,11 @@ use crate::v1alpha1::{self, Object};
 use node::Document;
 use origins::Origins;
 
+pub(crate) use network::{DEFAULT_NODE_MASK_SIZE, DEFAULT_PODS, DEFAULT_SERVICES};
 pub use origins::{join, origin_at};
 pub use policy::HEALTH_PATHS;
 pub use site::MACHINE_POOL;
+pub(crate) use topology::has_workers;
 pub use topology::{CONTROL_PLANE_KEY, control_plane_taint};
 
 /// What components' flags and configurations are made from.

@@ -1,0 +1,1 @@
+//! Each rule with the right value.
