@@ -15,6 +15,9 @@ pub(crate) const ARCHIVE: &str = "debian.tar.zst";
 /// Times in the archive are no later than this, so that the same packages give the same bytes.
 const SOURCE_DATE_EPOCH: &str = "1735689600";
 
+/// Makes the folders of the merged `/usr` as links from the start; else a package with Perl would have to.
+const MERGED_USR: &str = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr";
+
 /// Level at which time spent and bytes saved balance for a root of 250 MB.
 const COMPRESSION: i32 = 6;
 
@@ -28,7 +31,7 @@ pub(crate) fn bootstrap(
 ) -> Result<(), DebianError> {
     let mut tool = tools
         .tool("mmdebstrap")
-        .args(["--variant=minbase", "--format=tar"])
+        .args(["--variant=minbase", "--format=tar", MERGED_USR])
         .args([format!("--include={}", root.packages.join(","))])
         .args(root.exclude.iter().map(|pattern| format!("--dpkgopt=path-exclude={pattern}")))
         .args([root.suite.as_str(), "-"])

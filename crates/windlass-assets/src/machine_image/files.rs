@@ -9,7 +9,7 @@ use std::path::Path;
 const UNITS: &str = "etc/systemd/system";
 
 /// Path, mode and content of each file.
-const FILES: [(&str, u32, &str); 8] = [
+const FILES: [(&str, u32, &str); 9] = [
     ("usr/local/lib/windlass/sandbox-prep", 0o755, include_str!("files/sandbox-prep")),
     ("etc/systemd/system/sandbox-prep.service", 0o644, include_str!("files/sandbox-prep.service")),
     ("etc/systemd/system/windlass-agent.service", 0o644, include_str!("files/windlass-agent.service")),
@@ -17,6 +17,8 @@ const FILES: [(&str, u32, &str); 8] = [
     ("etc/ssh/sshd_config.d/windlass.conf", 0o644, include_str!("files/sshd.conf")),
     ("etc/systemd/system/ssh.service.d/host-keys.conf", 0o644, include_str!("files/ssh-host-keys.conf")),
     ("etc/systemd/system/ssh@.service.d/host-keys.conf", 0o644, include_str!("files/ssh-host-keys.conf")),
+    // A pod's sandbox gets a copy; the provider or the agent fills it.
+    ("etc/resolv.conf", 0o644, ""),
     ("etc/crictl.yaml", 0o644, include_str!("files/crictl.yaml")),
 ];
 
@@ -24,17 +26,28 @@ const FILES: [(&str, u32, &str); 8] = [
 const ENABLED: [(&str, &str); 2] =
     [("sandbox-prep.service", "sysinit.target.wants"), ("windlass-agent.service", "multi-user.target.wants")];
 
-/// Units a machine has no use for: consoles, seats, device events (a sandbox would replay its host's), and the care of
-/// packages and disks that a machine made from an image does not need.
-const MASKED: [&str; 17] = [
+/// Units a machine has no use for: consoles, seats, device events (a sandbox would replay its host's), what loads kernel
+/// modules and mounts the kernel's own file systems for people who debug it, and the care of packages and disks that a
+/// machine made from an image does not need.
+const MASKED: [&str; 27] = [
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
     "console-getty.service",
+    "dev-hugepages.mount",
     "dpkg-db-backup.timer",
     "e2scrub_all.timer",
     "e2scrub_reap.service",
     "fstrim.timer",
     "getty.target",
+    "kmod-static-nodes.service",
+    "modprobe@configfs.service",
+    "modprobe@dm_mod.service",
+    "modprobe@drm.service",
+    "modprobe@efi_pstore.service",
+    "modprobe@fuse.service",
+    "modprobe@loop.service",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
     "systemd-firstboot.service",
     "systemd-logind.service",
     "systemd-pstore.service",

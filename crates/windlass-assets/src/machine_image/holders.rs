@@ -110,3 +110,77 @@ pub(super) fn touch(image: &Path) -> io::Result<()> {
         .0
         .set_modified(SystemTime::now())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache with images of these names, the first looked at longest ago, all of them hours ago; `base-x` below all.
+    fn cache(folder: &Path, images: &[&str]) -> Cache {
+        let cache = Cache::new(folder);
+        fs_err::create_dir_all(cache.machine_images().join("base-x").join(base::ROOT)).unwrap();
+        for (age, id) in (1..).zip(images.iter().rev()) {
+            let image = cache.machine_images().join(id);
+            fs_err::create_dir_all(image.join("containerd")).unwrap();
+            let digest = Digest::of(id.as_bytes());
+            let document = serde_json::json!({
+                "format": MachineImage::FORMAT, "id": id, "lowerdirs": ["../base-x/root"], "containerd": "containerd",
+                "bundle": digest, "windlass": digest,
+                "release": {"kubernetes": "1.2.3", "bundle": "", "versions": {}, "images": {}},
+            });
+            fs_err::write(image.join(MachineImage::FILE), document.to_string()).unwrap();
+            let file = std::fs::File::options().append(true).open(image.join(MachineImage::FILE)).unwrap();
+            file.set_modified(SystemTime::now() - 2 * FRESH - Duration::from_secs(age)).unwrap();
+        }
+        cache
+    }
+
+    fn removed(cache: &Cache) -> Vec<String> {
+        let removed = prune(cache, SystemTime::now()).unwrap();
+        removed.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn images_that_nobody_uses_go_oldest_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), &["a", "b", "c", "d", "e"]);
+        let mut gone = removed(&cache);
+        gone.sort();
+        assert_eq!(gone, ["a", "b"]);
+        assert!(removed(&cache).is_empty());
+    }
+
+    #[test]
+    fn an_image_stays_as_long_as_its_holder_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), &["a", "b", "c", "d"]);
+        let machine = folder.path().join("machine");
+        fs_err::create_dir(&machine).unwrap();
+        let image = cache.machine_images().join("a");
+        hold(&image, &machine).unwrap();
+        hold(&image, &folder.path().join("gone")).unwrap();
+        assert!(removed(&cache).is_empty());
+        release(&image, &machine).unwrap();
+        release(&image, &machine).unwrap();
+        assert_eq!(removed(&cache), ["a"]);
+    }
+
+    #[test]
+    fn an_image_looked_at_lately_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), &["a", "b", "c", "d"]);
+        touch(&cache.machine_images().join("a")).unwrap();
+        assert_eq!(removed(&cache), ["b"]);
+    }
+
+    #[test]
+    fn a_base_goes_with_its_last_image_and_its_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), &[]);
+        let other = cache.machine_images().join("base-1.2.3-0123-1").join(base::ROOT);
+        fs_err::create_dir_all(&other).unwrap();
+        fs_err::create_dir_all(cache.bundles().join("1.2.3-0123")).unwrap();
+        assert_eq!(removed(&cache), ["base-x"]);
+        assert!(other.is_dir());
+    }
+}
