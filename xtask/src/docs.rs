@@ -7,7 +7,12 @@ use std::path::Path;
 use anyhow::Result;
 
 /// Page of the binary and the file it goes to.
-const PAGES: &[(&str, &str)] = &[("cli", "docs/reference/cli.md"), ("exit-codes", "docs/reference/exit-codes.md")];
+const PAGES: &[(&str, &str)] = &[
+    ("cli", "docs/reference/cli.md"),
+    ("cluster", "docs/reference/cluster.md"),
+    ("schema", "docs/reference/cluster.schema.json"),
+    ("exit-codes", "docs/reference/exit-codes.md"),
+];
 
 /// Pages that are not what the binary says, with the lines that differ.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
