@@ -83,6 +83,15 @@ impl Identity {
         }
     }
 
+    /// May it read what is held for this cluster? An owner may learn that it is no longer the current one.
+    pub fn may_read(&self, scope: &Scope) -> Result<(), ProviderError> {
+        match self {
+            Self::Root => Ok(()),
+            Self::Owner { cluster, .. } if *cluster == scope.cluster_id => Ok(()),
+            _ => Err(self.denied(&format!("read about cluster {}", scope.cluster_id))),
+        }
+    }
+
     /// May it read about the host at large?
     pub fn may_look_around(&self) -> Result<(), ProviderError> {
         match self {

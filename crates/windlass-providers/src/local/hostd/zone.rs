@@ -216,14 +216,17 @@ fn start_of_authority(zone: &str) -> Option<Record> {
     Some(Record::from_rdata(zone, TTL, RData::SOA(SOA::new(server, person, 1, seconds, seconds, 60, TTL))))
 }
 
-/// Serves a zone on this address, UDP and TCP, until the server is dropped.
-pub async fn serve(address: IpAddr, source: Arc<dyn Source>) -> std::io::Result<Server<impl RequestHandler>> {
+/// A served zone; dropped, it ends.
+pub struct ZoneServer(#[expect(dead_code, reason = "held for its life")] Server<Handler>);
+
+/// Serves a zone on this address, UDP and TCP.
+pub async fn serve(address: IpAddr, source: Arc<dyn Source>) -> std::io::Result<ZoneServer> {
     let udp = UdpSocket::bind((address, 53)).await?;
     let tcp = TcpListener::bind((address, 53)).await?;
     let mut server = Server::new(Handler { source });
     server.register_socket(udp);
     server.register_listener(tcp, Duration::from_secs(5), 32);
-    Ok(server)
+    Ok(ZoneServer(server))
 }
 
 #[cfg(test)]
