@@ -2,6 +2,7 @@
 
 mod commands;
 mod exit;
+mod local;
 mod output;
 
 use clap::Parser;

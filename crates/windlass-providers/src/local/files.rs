@@ -10,22 +10,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Mode of secrets.
-pub const PRIVATE: u32 = 0o600;
+pub(crate) const PRIVATE: u32 = 0o600;
 /// Mode of the rest.
-pub const PUBLIC: u32 = 0o644;
+pub(crate) const PUBLIC: u32 = 0o644;
 
 /// Makes a folder only root can enter, with its parents.
-pub fn make_private_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Writes a file durably.
-pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     write_beside(path, content, mode, true)
 }
 
 /// Writes a file that may be lost when the host crashes, but is never torn.
-pub fn write_loosely(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn write_loosely(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     write_beside(path, content, mode, false)
 }
 
@@ -50,12 +50,12 @@ fn write_beside(path: &Path, content: &[u8], mode: u32, durable: bool) -> io::Re
 }
 
 /// Writes a document as JSON, durably.
-pub fn write_json(path: &Path, document: &impl Serialize, mode: u32) -> io::Result<()> {
+pub(crate) fn write_json(path: &Path, document: &impl Serialize, mode: u32) -> io::Result<()> {
     write(path, &serde_json::to_vec_pretty(document)?, mode)
 }
 
 /// Reads a JSON document; none when it is not there.
-pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs_err::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
@@ -66,7 +66,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
 }
 
 /// Removes a file; none there is as good.
-pub fn remove_if_there(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs_err::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

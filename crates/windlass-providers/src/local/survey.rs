@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
+use windlass_spec::full::CgroupMode;
 use windlass_spec::identity::ClusterId;
 
 use super::hostd::cgroups::Hierarchies;
 use super::hostd::clone::MachineFolder;
-use super::hostd::process::ProcessId;
 use super::hostd::store::Store;
 use super::paths::Paths;
 use crate::ports::{Machine, MachineState, ProviderError};
@@ -23,14 +23,32 @@ pub struct Found {
     pub cluster_id: ClusterId,
     /// As hostd has it, its state corrected by what runs.
     pub machine: Machine,
-    /// Its init, where it runs.
-    pub init: Option<ProcessId>,
+    /// Its init's pid, where it runs.
+    pub init: Option<i32>,
     /// Its journal.
     pub journal: PathBuf,
     /// What its init and nspawn said.
     pub console: PathBuf,
     /// Its cgroups.
     pub cgroups: Vec<PathBuf>,
+    /// What kind they are.
+    pub mode: CgroupMode,
+}
+
+impl Found {
+    /// Moves the calling process into the machine's cgroups, so that it and its children end with the machine.
+    pub fn join_cgroups(&self) -> std::io::Result<()> {
+        for folder in &self.cgroups {
+            let folder = match self.mode {
+                CgroupMode::V1 => folder.clone(),
+                // One that has cgroups below it takes no process itself.
+                CgroupMode::V2 => folder.join("shell"),
+            };
+            fs_err::create_dir_all(&folder)?;
+            fs_err::write(folder.join("cgroup.procs"), "0")?;
+        }
+        Ok(())
+    }
 }
 
 /// Every machine of the state folder.
@@ -55,10 +73,11 @@ pub fn machines(paths: &Paths) -> Result<Vec<Found>, ProviderError> {
                 cluster: holdings.scope.cluster.clone(),
                 cluster_id: id.clone(),
                 machine,
-                init: process.map(|running| running.init),
+                init: process.map(|running| running.init.pid),
                 journal: folder.journal(),
                 console: folder.console(),
                 cgroups: hierarchies.folders(&cgroup),
+                mode: hierarchies.mode(),
             });
         }
     }

@@ -6,6 +6,8 @@ use crate::exit::Outcome;
 
 mod bundle;
 mod completion;
+mod hostd;
+mod machine;
 mod reference;
 
 /// Raises, runs, upgrades, heals and lowers Kubernetes clusters on machines you hold.
@@ -22,6 +24,10 @@ enum Command {
     Bundle(bundle::Args),
     /// Print a shell completion script.
     Completion(completion::Args),
+    /// The daemon that keeps machines on this computer.
+    Hostd(hostd::Args),
+    /// Machines on this computer: list, logs, start, stop, restart, kill, shell.
+    Machine(machine::Args),
     /// Print a generated page of the reference.
     #[command(hide = true)]
     Reference(reference::Args),
@@ -33,6 +39,8 @@ impl Cli {
         match self.command {
             Command::Bundle(args) => bundle::run(&args),
             Command::Completion(args) => completion::run(&args),
+            Command::Hostd(args) => hostd::run(&args),
+            Command::Machine(args) => machine::run(&args),
             Command::Reference(args) => reference::run(&args),
         }
     }

@@ -13,7 +13,7 @@ use windlass_spec::full::CgroupMode;
 
 /// Where cgroups are on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hierarchies {
+pub(crate) enum Hierarchies {
     /// A hierarchy a controller, perhaps a unified one without controllers beside.
     V1 {
         /// Mount points of all hierarchies.
@@ -28,7 +28,7 @@ pub enum Hierarchies {
 
 impl Hierarchies {
     /// What this host has, for an hostd that may run in this systemd unit.
-    pub fn detect(unit: &str) -> io::Result<Self> {
+    pub(crate) fn detect(unit: &str) -> io::Result<Self> {
         let mounts = fs_err::read_to_string("/proc/self/mountinfo")?;
         let own = fs_err::read_to_string("/proc/self/cgroup")?;
         Self::parse(&mounts, &own, unit)
@@ -50,7 +50,7 @@ impl Hierarchies {
     }
 
     /// What machines see.
-    pub fn mode(&self) -> CgroupMode {
+    pub(crate) fn mode(&self) -> CgroupMode {
         match self {
             Self::V1 { .. } => CgroupMode::V1,
             Self::V2 { .. } => CgroupMode::V2,
@@ -58,7 +58,7 @@ impl Hierarchies {
     }
 
     /// The folders of `name` (a path below the roots), one a hierarchy.
-    pub fn folders(&self, name: &str) -> Vec<PathBuf> {
+    pub(crate) fn folders(&self, name: &str) -> Vec<PathBuf> {
         match self {
             Self::V1 { mounts } => mounts.iter().map(|mount| mount.join(name)).collect(),
             Self::V2 { base } => vec![base.join(name)],
@@ -66,7 +66,7 @@ impl Hierarchies {
     }
 
     /// Makes `ROOT/NAME` in each hierarchy, with every controller the host gives.
-    pub fn make(&self, root: &str, name: &str) -> io::Result<Vec<PathBuf>> {
+    pub(crate) fn make(&self, root: &str, name: &str) -> io::Result<Vec<PathBuf>> {
         match self {
             Self::V1 { mounts } => mounts.iter().map(|mount| make_v1(mount, root, name)).collect(),
             Self::V2 { base } => {
@@ -121,7 +121,7 @@ fn enable_controllers(folder: &Path) -> io::Result<()> {
 }
 
 /// Kills whatever runs in these folders and below, and removes them; none there is as good.
-pub async fn remove(folders: Vec<PathBuf>) -> io::Result<()> {
+pub(crate) async fn remove(folders: Vec<PathBuf>) -> io::Result<()> {
     let worker = tokio::task::spawn_blocking(move || remove_now(&folders, Duration::from_secs(10)));
     worker.await.map_err(io::Error::other)?
 }
@@ -143,14 +143,14 @@ fn remove_now(folders: &[PathBuf], patience: Duration) -> io::Result<()> {
 }
 
 /// Every process in a folder and below.
-pub fn processes(folder: &Path) -> Vec<i32> {
+pub(crate) fn processes(folder: &Path) -> Vec<i32> {
     let own = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let own = own.lines().filter_map(|line| line.parse().ok());
     own.chain(children(folder).iter().flat_map(|child| processes(child))).collect()
 }
 
 /// Folders below this one with such a name, at any depth.
-pub fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
+pub(crate) fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
     children(folder)
         .into_iter()
         .flat_map(|child| if child.ends_with(name) { vec![child] } else { find(&child, name) })
@@ -162,7 +162,7 @@ fn kill_all(folder: &Path) {
 }
 
 /// Signals every process in a folder and below; those that end meanwhile are as good.
-pub fn signal_all(folder: &Path, signal: Signal) {
+pub(crate) fn signal_all(folder: &Path, signal: Signal) {
     for pid in processes(folder).into_iter().filter_map(Pid::from_raw) {
         if let Err(error) = kill_process(pid, signal) {
             tracing::debug!(pid = pid.as_raw_nonzero(), %error, "not signalled");

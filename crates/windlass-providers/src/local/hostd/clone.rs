@@ -18,7 +18,7 @@ const COMPLETE: &str = "clone.json";
 
 /// What went wrong with a machine's folder.
 #[derive(Debug, thiserror::Error)]
-pub enum CloneError {
+pub(crate) enum CloneError {
     /// A file of it.
     #[error("{operation} in {folder}")]
     File {
@@ -42,41 +42,41 @@ pub enum CloneError {
 
 /// A machine's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineFolder(pub PathBuf);
+pub(crate) struct MachineFolder(pub(crate) PathBuf);
 
 impl MachineFolder {
     /// Changed and added files of the root.
-    pub fn upper(&self) -> PathBuf {
+    pub(crate) fn upper(&self) -> PathBuf {
         self.0.join("upper")
     }
 
     /// containerd's store.
-    pub fn containerd(&self) -> PathBuf {
+    pub(crate) fn containerd(&self) -> PathBuf {
         self.0.join("containerd")
     }
 
     /// kubelet's folder.
-    pub fn kubelet(&self) -> PathBuf {
+    pub(crate) fn kubelet(&self) -> PathBuf {
         self.0.join("kubelet")
     }
 
     /// The journal of the machine, readable after its death.
-    pub fn journal(&self) -> PathBuf {
+    pub(crate) fn journal(&self) -> PathBuf {
         self.upper().join("var/log/journal")
     }
 
     /// What its init and nspawn said.
-    pub fn console(&self) -> PathBuf {
+    pub(crate) fn console(&self) -> PathBuf {
         self.0.join("console.log")
     }
 
     /// Is the clone complete?
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.0.join(COMPLETE).exists()
     }
 
     /// Names of the links to the layers, topmost first.
-    pub fn layers(count: usize) -> Vec<String> {
+    pub(crate) fn layers(count: usize) -> Vec<String> {
         (0..count).map(|number| format!("lower{number}")).collect()
     }
 
@@ -86,7 +86,7 @@ impl MachineFolder {
 }
 
 /// Makes a machine's folder from an image.
-pub async fn make(folder: &MachineFolder, image: &Image) -> Result<(), CloneError> {
+pub(crate) async fn make(folder: &MachineFolder, image: &Image) -> Result<(), CloneError> {
     if folder.is_complete() {
         return Ok(());
     }
@@ -113,7 +113,7 @@ pub async fn make(folder: &MachineFolder, image: &Image) -> Result<(), CloneErro
 }
 
 /// How many layers the clone's image has.
-pub fn layer_count(folder: &MachineFolder) -> Result<usize, CloneError> {
+pub(crate) fn layer_count(folder: &MachineFolder) -> Result<usize, CloneError> {
     let failed = folder.failed("reading the clone's record");
     let record: Option<serde_json::Value> = files::read_json(&folder.0.join(COMPLETE)).map_err(&failed)?;
     let count = record.and_then(|record| record["layers"].as_u64()).and_then(|count| usize::try_from(count).ok());
@@ -153,21 +153,21 @@ fn unshare(file: &Path) -> io::Result<()> {
 
 /// Who a machine is, as its files say.
 #[derive(Clone)]
-pub struct Identity<'a> {
+pub(crate) struct Identity<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// Its address.
-    pub address: IpAddr,
+    pub(crate) address: IpAddr,
     /// `/etc/machine-id`.
-    pub machine_id: &'a str,
+    pub(crate) machine_id: &'a str,
     /// Its nameserver.
-    pub nameserver: IpAddr,
+    pub(crate) nameserver: IpAddr,
     /// Its boot stub.
-    pub stub: &'a BootStub,
+    pub(crate) stub: &'a BootStub,
 }
 
 /// Writes the files a stopped machine boots from.
-pub fn write_boot_files(folder: &MachineFolder, identity: &Identity<'_>) -> Result<(), CloneError> {
+pub(crate) fn write_boot_files(folder: &MachineFolder, identity: &Identity<'_>) -> Result<(), CloneError> {
     let failed = folder.failed("writing boot files");
     let upper = folder.upper();
     fs_err::create_dir_all(upper.join("etc/windlass")).map_err(&failed)?;
@@ -189,7 +189,7 @@ pub fn write_boot_files(folder: &MachineFolder, identity: &Identity<'_>) -> Resu
 }
 
 /// Removes a folder with its content, but never what is mounted below it; none there is as good.
-pub fn remove_tree(folder: &Path) -> Result<(), CloneError> {
+pub(crate) fn remove_tree(folder: &Path) -> Result<(), CloneError> {
     let failed = |source| CloneError::File { operation: "removing", folder: folder.to_owned(), source };
     let mounts = fs_err::read_to_string("/proc/self/mountinfo").map_err(failed)?;
     if let Some(mount) = mount_below(&mounts, folder) {

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 
 /// A program that could not be run or failed.
 #[derive(Debug, thiserror::Error)]
-pub enum CommandError {
+pub(crate) enum CommandError {
     /// It could not be started.
     #[error("{program} cannot be run")]
     Start {
@@ -29,12 +29,12 @@ pub enum CommandError {
 }
 
 /// Runs a program to its end.
-pub async fn run<A: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = A>) -> Result<String, CommandError> {
+pub(crate) async fn run<A: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = A>) -> Result<String, CommandError> {
     run_with_input(program, args, "").await
 }
 
 /// Runs a program to its end with this text on its standard input.
-pub async fn run_with_input<A: AsRef<OsStr>>(
+pub(crate) async fn run_with_input<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
     input: &str,
@@ -62,7 +62,7 @@ pub async fn run_with_input<A: AsRef<OsStr>>(
 }
 
 /// Is a program on the path?
-pub fn exists(program: &str) -> bool {
+pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

@@ -16,13 +16,13 @@ const DESCRIPTION: &str = "image.json";
 
 /// A machine image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub(crate) struct Image {
     /// Its name.
-    pub id: String,
+    pub(crate) id: String,
     /// Layers of the root, topmost first.
-    pub lower: Vec<PathBuf>,
+    pub(crate) lower: Vec<PathBuf>,
     /// containerd's filled store, linked file by file into each machine; its databases are copied.
-    pub containerd: Option<PathBuf>,
+    pub(crate) containerd: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ struct Description {
 
 impl Image {
     /// The image of this name, or the newest when the name is empty.
-    pub fn find(images: &Path, id: &str) -> Result<Self, ProviderError> {
+    pub(crate) fn find(images: &Path, id: &str) -> Result<Self, ProviderError> {
         let id = if id.is_empty() { newest(images)? } else { id.to_owned() };
         let folder = images.join(&id);
         let failed = |error: io::Error| ProviderError::Failed {

@@ -4,8 +4,8 @@
 //! volumes, names. Its state is on disk; it can be killed and started again, or become another build, without touching
 //! a machine. It ends by itself when it holds nothing.
 
-pub mod cgroups;
-pub mod clone;
+pub(super) mod cgroups;
+pub(super) mod clone;
 pub(super) mod command;
 mod disks;
 pub(super) mod exchange;
@@ -18,14 +18,15 @@ mod metrics;
 mod netlink;
 mod networks;
 mod nft;
-pub mod process;
+pub(super) mod process;
 mod run;
-pub mod sandbox;
+pub(super) mod sandbox;
 mod server;
-pub mod store;
+pub(super) mod store;
 mod tls;
 pub(super) mod unit;
 mod volumes;
 mod zone;
 
 pub use run::{HostdError, Options, run};
+pub use store::StoreError;

@@ -22,7 +22,7 @@ use super::command::{self, CommandError};
 
 /// What netlink refused.
 #[derive(Debug, thiserror::Error)]
-pub enum NetlinkError {
+pub(crate) enum NetlinkError {
     /// The socket.
     #[error("netlink")]
     Socket(#[source] io::Error),
@@ -49,24 +49,24 @@ pub enum NetlinkError {
 
 /// A machine's end of the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wire {
+pub(crate) struct Wire {
     /// The host's end.
-    pub veth: String,
+    pub(crate) veth: String,
     /// The bridge it is plugged into.
-    pub bridge: String,
+    pub(crate) bridge: String,
     /// The machine's namespace, by name.
-    pub netns: String,
+    pub(crate) netns: String,
     /// The machine's address with its range's length.
-    pub address: IpNet,
+    pub(crate) address: IpNet,
     /// Its default route.
-    pub gateway: IpAddr,
+    pub(crate) gateway: IpAddr,
 }
 
 const IN_MACHINE: &str = "eth0";
 const EEXIST: i32 = -17;
 
 /// Makes a bridge with the gateway's and the endpoint's address, and switches it on.
-pub async fn ensure_bridge(name: &str, gateway: IpNet, endpoint: IpAddr) -> Result<(), NetlinkError> {
+pub(crate) async fn ensure_bridge(name: &str, gateway: IpNet, endpoint: IpAddr) -> Result<(), NetlinkError> {
     let handle = connect()?;
     if index(&handle, name).await?.is_none() {
         let message = LinkBridge::new(name).address(hardware_address(name)).build();
@@ -79,7 +79,7 @@ pub async fn ensure_bridge(name: &str, gateway: IpNet, endpoint: IpAddr) -> Resu
 }
 
 /// Makes a machine's namespace and its wire to the bridge.
-pub async fn ensure_wire(wire: &Wire) -> Result<(), NetlinkError> {
+pub(crate) async fn ensure_wire(wire: &Wire) -> Result<(), NetlinkError> {
     ensure_namespace(&wire.netns).await?;
     let handle = connect()?;
     if index(&handle, &wire.veth).await?.is_none() {
@@ -118,7 +118,7 @@ async fn configure(handle: &Handle, peer: &str, wire: &Wire) -> Result<(), Netli
 }
 
 /// Removes a link of the host; none there is as good.
-pub async fn remove_link(name: &str) -> Result<(), NetlinkError> {
+pub(crate) async fn remove_link(name: &str) -> Result<(), NetlinkError> {
     let handle = connect()?;
     match index(&handle, name).await? {
         Some(index) => request(&format!("removing link {name}"), handle.link().del(index).execute().await),
@@ -127,7 +127,7 @@ pub async fn remove_link(name: &str) -> Result<(), NetlinkError> {
 }
 
 /// Removes a namespace; none there is as good.
-pub fn remove_namespace(name: &str) -> Result<(), NetlinkError> {
+pub(crate) fn remove_namespace(name: &str) -> Result<(), NetlinkError> {
     let path = Path::new(NETNS).join(name);
     let failed = |source| NetlinkError::Namespace { path: path.display().to_string(), source };
     match rustix::mount::unmount(&path, rustix::mount::UnmountFlags::DETACH) {
@@ -138,7 +138,7 @@ pub fn remove_namespace(name: &str) -> Result<(), NetlinkError> {
 }
 
 /// Ranges the host has routes to, default routes left out.
-pub async fn host_routes() -> Result<Vec<IpNet>, NetlinkError> {
+pub(crate) async fn host_routes() -> Result<Vec<IpNet>, NetlinkError> {
     let handle = connect()?;
     let mut found = Vec::new();
     for query in [
@@ -156,7 +156,7 @@ pub async fn host_routes() -> Result<Vec<IpNet>, NetlinkError> {
 }
 
 /// Names of the host's links that begin like this.
-pub async fn links(prefix: &str) -> Result<Vec<String>, NetlinkError> {
+pub(crate) async fn links(prefix: &str) -> Result<Vec<String>, NetlinkError> {
     let handle = connect()?;
     let mut links = handle.link().get().execute();
     let mut found = Vec::new();
@@ -171,7 +171,7 @@ pub async fn links(prefix: &str) -> Result<Vec<String>, NetlinkError> {
 }
 
 /// Can this kernel make bridges and veth pairs? Makes one of each under these names and removes them.
-pub async fn probe(bridge: &str, veth: &str) -> Result<(), NetlinkError> {
+pub(crate) async fn probe(bridge: &str, veth: &str) -> Result<(), NetlinkError> {
     let handle = connect()?;
     let made = handle.link().add(LinkBridge::new(bridge).build()).execute().await;
     request("making a bridge", made)?;

@@ -13,21 +13,21 @@ use super::command::{self, CommandError};
 
 /// One cluster's part of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
+pub(crate) struct Network {
     /// Its bridge.
-    pub bridge: String,
+    pub(crate) bridge: String,
     /// The machines' range.
-    pub subnet: IpNet,
+    pub(crate) subnet: IpNet,
     /// The API endpoint's address.
-    pub endpoint: IpAddr,
+    pub(crate) endpoint: IpAddr,
     /// Its port, also the servers'.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Servers that are ready.
-    pub servers: Vec<IpAddr>,
+    pub(crate) servers: Vec<IpAddr>,
 }
 
 /// The whole table, as `nft -f` takes it: replaces what was there at once.
-pub fn render(table: &str, link_prefix: &str, networks: &[Network]) -> String {
+pub(crate) fn render(table: &str, link_prefix: &str, networks: &[Network]) -> String {
     let maps: String = networks.iter().filter(|network| !network.servers.is_empty()).map(map).collect();
     let hairpins: String = networks.iter().map(hairpin).collect();
     let refusals: String = networks.iter().map(refusal).collect();
@@ -39,7 +39,7 @@ table inet {table} {{
 \t\ttype nat hook prerouting priority dstnat; policy accept;
 {maps}\t}}
 \tchain output {{
-\t\ttype nat hook output priority dstnat; policy accept;
+\t\ttype nat hook output priority -100; policy accept;
 {maps}\t}}
 \tchain postrouting {{
 \t\ttype nat hook postrouting priority srcnat; policy accept;
@@ -100,23 +100,23 @@ fn within(network: &Network) -> String {
 }
 
 /// Loads the table.
-pub async fn load(text: &str) -> Result<(), CommandError> {
+pub(crate) async fn load(text: &str) -> Result<(), CommandError> {
     command::run_with_input("nft", ["-f", "-"], text).await.map(drop)
 }
 
 /// Asks the kernel whether it would take the table, without loading it.
-pub async fn check(text: &str) -> Result<(), CommandError> {
+pub(crate) async fn check(text: &str) -> Result<(), CommandError> {
     command::run_with_input("nft", ["--check", "-f", "-"], text).await.map(drop)
 }
 
 /// Removes the table; none there is as good.
-pub async fn remove(table: &str) -> Result<(), CommandError> {
+pub(crate) async fn remove(table: &str) -> Result<(), CommandError> {
     load(&format!("add table inet {table}\ndelete table inet {table}\n")).await
 }
 
 /// A chain of somebody else that drops what it does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StrictChain {
+pub(crate) struct StrictChain {
     family: String,
     table: String,
     name: String,
@@ -124,7 +124,7 @@ pub struct StrictChain {
 }
 
 /// Finds such chains in the output of `nft -j list ruleset`.
-pub fn strict_chains(ruleset: &Value, own_table: &str) -> Vec<StrictChain> {
+pub(crate) fn strict_chains(ruleset: &Value, own_table: &str) -> Vec<StrictChain> {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let items = ruleset["nftables"].as_array().into_iter().flatten();
     items
@@ -141,14 +141,14 @@ pub fn strict_chains(ruleset: &Value, own_table: &str) -> Vec<StrictChain> {
 }
 
 /// The rule that lets our bridges through such a chain; `comment` finds it again.
-pub fn exemption(chain: &StrictChain, link_prefix: &str, comment: &str) -> String {
+pub(crate) fn exemption(chain: &StrictChain, link_prefix: &str, comment: &str) -> String {
     let StrictChain { family, table, name, forward } = chain;
     let out = if *forward { format!(" oifname \"{link_prefix}-*\"") } else { String::new() };
     format!("insert rule {family} {table} {name} iifname \"{link_prefix}-*\"{out} accept comment \"{comment}\"\n")
 }
 
 /// Commands that delete the rules with this comment, from the output of `nft -j list ruleset`.
-pub fn withdrawals(ruleset: &Value, comment: &str) -> String {
+pub(crate) fn withdrawals(ruleset: &Value, comment: &str) -> String {
     let items = ruleset["nftables"].as_array().into_iter().flatten();
     items
         .filter_map(|item| item.get("rule"))
@@ -162,7 +162,7 @@ pub fn withdrawals(ruleset: &Value, comment: &str) -> String {
 }
 
 /// Everything loaded on the host, as JSON.
-pub async fn ruleset() -> Result<Value, CommandError> {
+pub(crate) async fn ruleset() -> Result<Value, CommandError> {
     let text = command::run("nft", ["-j", "list", "ruleset"]).await?;
     serde_json::from_str(&text)
         .map_err(|error| CommandError::Failed { command: "nft -j list ruleset".to_owned(), said: error.to_string() })
@@ -195,7 +195,7 @@ mod tests {
         		ip daddr 10.77.0.2 tcp dport 6443 dnat ip to numgen random mod 2 map { 0 : 10.77.0.11, 1 : 10.77.0.12 }
         	}
         	chain output {
-        		type nat hook output priority dstnat; policy accept;
+        		type nat hook output priority -100; policy accept;
         		ip daddr 10.77.0.2 tcp dport 6443 dnat ip to numgen random mod 2 map { 0 : 10.77.0.11, 1 : 10.77.0.12 }
         	}
         	chain postrouting {

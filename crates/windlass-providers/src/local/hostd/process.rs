@@ -13,11 +13,11 @@ use tokio::net::unix::pipe::Receiver;
 /// One process, for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ProcessId {
+pub(crate) struct ProcessId {
     /// Its pid.
-    pub pid: i32,
+    pub(crate) pid: i32,
     /// Clock ticks from the host's boot to its start.
-    pub start_time: u64,
+    pub(crate) start_time: u64,
 }
 
 /// What `/proc/PID/stat` says.
@@ -52,7 +52,7 @@ fn all_pids() -> Vec<i32> {
 
 impl ProcessId {
     /// The process that has this pid now; none when it is dead or a zombie.
-    pub fn of(pid: i32) -> Option<Self> {
+    pub(crate) fn of(pid: i32) -> Option<Self> {
         stat(pid).filter(|stat| stat.state != 'Z' && stat.state != 'X').map(|stat| Self {
             pid,
             start_time: stat.start_time,
@@ -60,12 +60,12 @@ impl ProcessId {
     }
 
     /// Is it alive?
-    pub fn is_alive(self) -> bool {
+    pub(crate) fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
 
     /// Finds the process one of whose arguments is exactly this; the oldest of several.
-    pub fn with_argument(argument: &str) -> Option<Self> {
+    pub(crate) fn with_argument(argument: &str) -> Option<Self> {
         let matches = |pid: &i32| {
             let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             arguments.split(|&byte| byte == 0).any(|found| found == argument.as_bytes())
@@ -75,7 +75,7 @@ impl ProcessId {
     }
 
     /// The child that is the init of a pid namespace of its own and has left its parent's program behind.
-    pub fn init_child(self) -> Option<Self> {
+    pub(crate) fn init_child(self) -> Option<Self> {
         let leads = |pid: &i32| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let innermost = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
@@ -89,12 +89,12 @@ impl ProcessId {
     }
 
     /// A path seen from inside the process.
-    pub fn inside(self, path: &str) -> PathBuf {
+    pub(crate) fn inside(self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.pid))
     }
 
     /// Is it in this network namespace?
-    pub fn is_in_netns(self, path: &std::path::Path) -> bool {
+    pub(crate) fn is_in_netns(self, path: &std::path::Path) -> bool {
         use std::os::unix::fs::MetadataExt;
         let identity = |path: &std::path::Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
         let own = identity(&PathBuf::from(format!("/proc/{}/ns/net", self.pid)));
@@ -112,7 +112,7 @@ impl ProcessId {
     }
 
     /// Sends a signal; a dead process is as good.
-    pub fn signal(self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
         match self.open()?.map(|fd| pidfd_send_signal(fd, signal)) {
             None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
             Some(Err(error)) => Err(error.into()),
@@ -120,7 +120,7 @@ impl ProcessId {
     }
 
     /// Waits until it is dead. Says how it ended where it was a child of this process.
-    pub async fn ended(self) -> io::Result<Option<Ending>> {
+    pub(crate) async fn ended(self) -> io::Result<Option<Ending>> {
         if let Some(fd) = self.open()? {
             // A pidfd is readable when its process has ended, like a pipe with data; nothing is ever read from it.
             Receiver::from_owned_fd_unchecked(fd)?.readable().await?;
@@ -140,7 +140,7 @@ impl ProcessId {
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// With this code.
     Exited(i32),
     /// By this signal.

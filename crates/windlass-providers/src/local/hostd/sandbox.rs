@@ -19,32 +19,32 @@ use super::process::ProcessId;
 
 /// What a sandbox needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     /// Machine name, its host name.
-    pub machine: String,
+    pub(crate) machine: String,
     /// Its names on the host.
-    pub names: MachineNames,
+    pub(crate) names: MachineNames,
     /// Its folder.
-    pub folder: MachineFolder,
+    pub(crate) folder: MachineFolder,
     /// Layers of its image.
-    pub layers: usize,
+    pub(crate) layers: usize,
     /// Its cgroups, one a hierarchy.
-    pub cgroups: Vec<PathBuf>,
+    pub(crate) cgroups: Vec<PathBuf>,
 }
 
 /// A running sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Running {
+pub(crate) struct Running {
     /// systemd-nspawn.
-    pub supervisor: ProcessId,
+    pub(crate) supervisor: ProcessId,
     /// The machine's init.
-    pub init: ProcessId,
+    pub(crate) init: ProcessId,
 }
 
 /// What went wrong with a sandbox.
 #[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
+pub(crate) enum SandboxError {
     /// It could not be started.
     #[error("starting the sandbox")]
     Start(#[source] io::Error),
@@ -111,12 +111,12 @@ impl Sandbox {
     }
 
     /// The process of this machine, if one runs: also one that a killed hostd started and did not write down.
-    pub fn find(&self) -> Option<ProcessId> {
+    pub(crate) fn find(&self) -> Option<ProcessId> {
         ProcessId::with_argument(&self.marker())
     }
 
     /// Starts it and waits until its init runs.
-    pub async fn start(&self) -> Result<Running, SandboxError> {
+    pub(crate) async fn start(&self) -> Result<Running, SandboxError> {
         let supervisor = self.spawn().map_err(SandboxError::Start)?;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -134,7 +134,7 @@ impl Sandbox {
     }
 
     /// A process that was found or written down is taken up again when it is what it should be.
-    pub fn take_up(&self, supervisor: ProcessId) -> Option<Running> {
+    pub(crate) fn take_up(&self, supervisor: ProcessId) -> Option<Running> {
         let init = supervisor.init_child()?;
         self.verify(Running { supervisor, init }).ok()
     }
@@ -159,7 +159,7 @@ impl Sandbox {
     }
 
     /// Asks Kubernetes' part and then init to end; what is left after that is killed.
-    pub async fn stop(&self, running: Running) -> Result<(), SandboxError> {
+    pub(crate) async fn stop(&self, running: Running) -> Result<(), SandboxError> {
         quiesce(self, running).await;
         // systemd powers off on this signal.
         let power_off = Signal::from_named_raw(RTMIN + 4);
@@ -174,7 +174,7 @@ impl Sandbox {
     }
 
     /// Cuts the power and waits until nothing of it runs.
-    pub async fn kill(&self, running: Running) -> Result<(), SandboxError> {
+    pub(crate) async fn kill(&self, running: Running) -> Result<(), SandboxError> {
         for process in [running.init, running.supervisor] {
             process.signal(Signal::KILL).map_err(SandboxError::Remains)?;
         }
@@ -185,7 +185,7 @@ impl Sandbox {
     }
 
     /// Removes what a sandbox leaves behind when it dies: cgroups with their processes, nspawn's files.
-    pub async fn clean(&self) -> Result<(), SandboxError> {
+    pub(crate) async fn clean(&self) -> Result<(), SandboxError> {
         cgroups::remove(self.cgroups.clone()).await.map_err(SandboxError::Remains)?;
         self.remove_lock().map_err(SandboxError::Remains)
     }

@@ -19,7 +19,7 @@ use super::sandbox::Running;
 use crate::holdings::Holdings;
 
 /// Version of the formats written by this build.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// What cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -57,25 +57,25 @@ struct ProcessDocument {
 
 /// What hostd changed on the host at large and must put back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostChanges {
+pub(crate) struct HostChanges {
     /// Kernel parameters: path below `/proc/sys` to the value before and the value set.
-    pub sysctls: BTreeMap<String, (String, String)>,
+    pub(crate) sysctls: BTreeMap<String, (String, String)>,
 }
 
 /// Reads and writes the state of one state folder.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub(crate) struct Store {
     paths: Paths,
 }
 
 impl Store {
     /// For these paths.
-    pub fn new(paths: Paths) -> Self {
+    pub(crate) fn new(paths: Paths) -> Self {
         Self { paths }
     }
 
     /// Every cluster, with its machines' last reports.
-    pub fn load(&self) -> Result<Vec<Holdings>, StoreError> {
+    pub(crate) fn load(&self) -> Result<Vec<Holdings>, StoreError> {
         let entries = std::fs::read_dir(self.paths.clusters()).into_iter().flatten().flatten();
         let mut clusters = Vec::new();
         for entry in entries {
@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// Writes a cluster.
-    pub fn save(&self, holdings: &Holdings) -> Result<(), StoreError> {
+    pub(crate) fn save(&self, holdings: &Holdings) -> Result<(), StoreError> {
         let folder = self.paths.cluster(&holdings.scope.cluster_id);
         files::make_private_folder(&folder)?;
         let document = serde_json::json!({"format": FORMAT, "holdings": holdings});
@@ -109,24 +109,24 @@ impl Store {
     }
 
     /// Forgets a cluster.
-    pub fn forget(&self, cluster: &ClusterId) -> Result<(), super::clone::CloneError> {
+    pub(crate) fn forget(&self, cluster: &ClusterId) -> Result<(), super::clone::CloneError> {
         super::clone::remove_tree(&self.paths.cluster(cluster))
     }
 
     /// A machine's configuration with its secrets.
-    pub fn config(&self, cluster: &ClusterId, machine: &str) -> Result<Option<SealedNodeConfig>, StoreError> {
+    pub(crate) fn config(&self, cluster: &ClusterId, machine: &str) -> Result<Option<SealedNodeConfig>, StoreError> {
         Ok(files::read_json(&self.paths.machine(cluster, machine).join("config.json"))?)
     }
 
     /// Writes a machine's configuration, readable by root only.
-    pub fn save_config(&self, cluster: &ClusterId, machine: &str, config: &SealedNodeConfig) -> Result<(), StoreError> {
+    pub(crate) fn save_config(&self, cluster: &ClusterId, machine: &str, config: &SealedNodeConfig) -> Result<(), StoreError> {
         let folder = self.paths.machine(cluster, machine);
         files::make_private_folder(&folder)?;
         Ok(files::write_json(&folder.join("config.json"), config, PRIVATE)?)
     }
 
     /// Writes a machine's report.
-    pub fn save_report(&self, cluster: &ClusterId, machine: &str, report: &NodeReport) -> Result<(), StoreError> {
+    pub(crate) fn save_report(&self, cluster: &ClusterId, machine: &str, report: &NodeReport) -> Result<(), StoreError> {
         let folder = self.paths.machine(cluster, machine);
         files::make_private_folder(&folder)?;
         let bytes = serde_json::to_vec(report).map_err(io::Error::from)?;
@@ -134,13 +134,13 @@ impl Store {
     }
 
     /// The process a machine was last seen as.
-    pub fn process(&self, cluster: &ClusterId, machine: &str) -> Result<Option<Running>, StoreError> {
+    pub(crate) fn process(&self, cluster: &ClusterId, machine: &str) -> Result<Option<Running>, StoreError> {
         let path = self.paths.machine(cluster, machine).join("process.json");
         Ok(read::<ProcessDocument>(&path)?.map(|document| document.process))
     }
 
     /// Writes down a machine's process; none: it does not run.
-    pub fn save_process(&self, cluster: &ClusterId, machine: &str, process: Option<&Running>) -> Result<(), StoreError> {
+    pub(crate) fn save_process(&self, cluster: &ClusterId, machine: &str, process: Option<&Running>) -> Result<(), StoreError> {
         let path = self.paths.machine(cluster, machine).join("process.json");
         match process {
             Some(process) => {
@@ -152,12 +152,12 @@ impl Store {
     }
 
     /// What was changed on the host.
-    pub fn host_changes(&self) -> Result<HostChanges, StoreError> {
+    pub(crate) fn host_changes(&self) -> Result<HostChanges, StoreError> {
         Ok(read(&self.host_changes_path())?.unwrap_or_default())
     }
 
     /// Writes down what was changed on the host, before it is.
-    pub fn save_host_changes(&self, changes: &HostChanges) -> Result<(), StoreError> {
+    pub(crate) fn save_host_changes(&self, changes: &HostChanges) -> Result<(), StoreError> {
         let path = self.host_changes_path();
         if changes.sysctls.is_empty() {
             return Ok(files::remove_if_there(&path)?);

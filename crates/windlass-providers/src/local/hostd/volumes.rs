@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, makedev, mknodat};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::super::files;
 use super::command::{self, CommandError};
@@ -20,7 +20,7 @@ static FINDING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// What went wrong with a volume.
 #[derive(Debug, thiserror::Error)]
-pub enum VolumeError {
+pub(crate) enum VolumeError {
     /// Its file or its nodes.
     #[error("{operation} {path}")]
     File {
@@ -45,7 +45,7 @@ pub enum VolumeError {
 }
 
 /// Makes a volume's file, sparse; an existing one is kept with its content.
-pub fn make(path: &Path, bytes: u64) -> Result<(), VolumeError> {
+pub(crate) fn make(path: &Path, bytes: u64) -> Result<(), VolumeError> {
     let failed = |source| VolumeError::File { operation: "making volume", path: path.to_owned(), source };
     if path.exists() {
         return Ok(());
@@ -58,7 +58,7 @@ pub fn make(path: &Path, bytes: u64) -> Result<(), VolumeError> {
 }
 
 /// The loop device of a file, attached when it has none.
-pub async fn attach(file: &Path) -> Result<PathBuf, VolumeError> {
+pub(crate) async fn attach(file: &Path) -> Result<PathBuf, VolumeError> {
     let _alone = FINDING.lock().await;
     if let Some(device) = device_of(file) {
         return Ok(device);
@@ -68,7 +68,7 @@ pub async fn attach(file: &Path) -> Result<PathBuf, VolumeError> {
 }
 
 /// Detaches every loop device of a file and waits until it is gone.
-pub async fn detach(file: &Path) -> Result<(), VolumeError> {
+pub(crate) async fn detach(file: &Path) -> Result<(), VolumeError> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while let Some(device) = device_of(file) {
         if Instant::now() > deadline {
@@ -98,7 +98,7 @@ fn device_of(file: &Path) -> Option<PathBuf> {
 }
 
 /// Gives a running machine the device under its tag.
-pub fn show(machine: ProcessId, tag: &str, device: &Path) -> Result<(), VolumeError> {
+pub(crate) fn show(machine: ProcessId, tag: &str, device: &Path) -> Result<(), VolumeError> {
     let failed = |path: &Path, source| VolumeError::File {
         operation: "giving the machine",
         path: path.to_owned(),
@@ -129,13 +129,4 @@ fn link(path: &Path, target: &Path) -> io::Result<()> {
     fs_err::os::unix::fs::symlink(target, &beside)?;
     rustix::fs::renameat(CWD, &beside, CWD, path)?;
     Ok(())
-}
-
-/// Takes the tag away from a machine.
-pub fn hide(machine: ProcessId, tag: &str) -> io::Result<()> {
-    let path = machine.inside("/dev/windlass").join(tag);
-    match rustix::fs::unlinkat(CWD, &path, AtFlags::empty()) {
-        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }

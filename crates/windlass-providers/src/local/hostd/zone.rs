@@ -20,11 +20,11 @@ use tokio::net::{TcpListener, UdpSocket};
 use crate::holdings::Holdings;
 
 /// Lifetime of every answer, seconds.
-pub const TTL: u32 = 5;
+pub(crate) const TTL: u32 = 5;
 
 /// Names and addresses of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Records {
+pub(crate) struct Records {
     zone: String,
     forward: BTreeMap<String, Vec<IpAddr>>,
     reverse: BTreeMap<IpAddr, String>,
@@ -33,7 +33,7 @@ pub struct Records {
 
 /// An answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// These addresses.
     Addresses(Vec<IpAddr>),
     /// This name.
@@ -50,7 +50,7 @@ pub enum Answer {
 
 impl Records {
     /// From what is held for a cluster.
-    pub fn of(holdings: &Holdings) -> Self {
+    pub(crate) fn of(holdings: &Holdings) -> Self {
         let Some(held) = &holdings.network else { return Self::default() };
         let zone = canonical(&held.wanted.zone);
         let mut records = Self { zone: zone.clone(), subnet: Some(held.network.subnet), ..Self::default() };
@@ -86,7 +86,7 @@ impl Records {
     }
 
     /// Answers a question for this name (without the final dot).
-    pub fn answer(&self, name: &str, kind: RecordType) -> Answer {
+    pub(crate) fn answer(&self, name: &str, kind: RecordType) -> Answer {
         let name = canonical(name);
         if let Some(address) = reverse_address(&name) {
             return match self.reverse.get(&address) {
@@ -136,7 +136,7 @@ fn reverse_address(name: &str) -> Option<IpAddr> {
 }
 
 /// Where a server gets the current records.
-pub trait Source: Send + Sync + 'static {
+pub(crate) trait Source: Send + Sync + 'static {
     /// The records now.
     fn records(&self) -> Records;
 }
@@ -217,10 +217,10 @@ fn start_of_authority(zone: &str) -> Option<Record> {
 }
 
 /// A served zone; dropped, it ends.
-pub struct ZoneServer(#[expect(dead_code, reason = "held for its life")] Server<Handler>);
+pub(crate) struct ZoneServer(#[expect(dead_code, reason = "held for its life")] Server<Handler>);
 
 /// Serves a zone on this address, UDP and TCP.
-pub async fn serve(address: IpAddr, source: Arc<dyn Source>) -> std::io::Result<ZoneServer> {
+pub(crate) async fn serve(address: IpAddr, source: Arc<dyn Source>) -> std::io::Result<ZoneServer> {
     let udp = UdpSocket::bind((address, 53)).await?;
     let tcp = TcpListener::bind((address, 53)).await?;
     let mut server = Server::new(Handler { source });
