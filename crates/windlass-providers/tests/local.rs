@@ -184,7 +184,12 @@ fn lay_image(paths: &Paths) {
     let image = paths.machine_images().join(IMAGE);
     std::fs::create_dir_all(image.join("containerd")).expect("an image");
     std::fs::write(image.join("containerd/meta.db"), "database").expect("a store");
-    let description = serde_json::json!({"format": 1, "lowerdirs": [root], "containerd": "containerd"});
+    let none = format!("sha256:{}", "0".repeat(64));
+    let release = serde_json::json!({"kubernetes": "0.0.0", "bundle": none, "versions": {}, "images": {}});
+    let description = serde_json::json!({
+        "format": 1, "id": IMAGE, "lowerdirs": [root], "containerd": "containerd",
+        "bundle": none, "windlass": none, "release": release,
+    });
     std::fs::write(image.join("image.json"), description.to_string()).expect("an image");
 }
 
@@ -220,7 +225,7 @@ async fn assert_nothing_left(mut world: World) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(world.traces(), Vec::<String>::new());
-    assert_eq!(names(&world.folder.path().join("state").display().to_string()), Vec::<String>::new());
+    assert!(!world.paths.state().exists());
     assert!(!world.paths.run().exists());
 }
 

@@ -78,7 +78,7 @@ fn run_daemon(args: &Run) -> Outcome {
     if args.detach {
         rustix::process::setsid().map_err(std::io::Error::from)?;
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,hickory_server=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     let usual = paths()?;
     let state = args.state.as_deref().unwrap_or(usual.state());

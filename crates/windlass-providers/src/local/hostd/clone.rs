@@ -7,11 +7,10 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use windlass_assets::{MachineImage, MachineImageError};
 use windlass_spec::boot_stub::BootStub;
 
 use super::super::files;
-use super::command::{self, CommandError};
-use super::image::Image;
 
 /// Written when a clone is complete; without it the folder is made anew.
 const COMPLETE: &str = "clone.json";
@@ -29,9 +28,9 @@ pub(crate) enum CloneError {
         /// Why.
         source: io::Error,
     },
-    /// `cp`.
+    /// The image.
     #[error(transparent)]
-    Command(#[from] CommandError),
+    Image(#[from] MachineImageError),
     /// Something is mounted below it.
     #[error("{mount} is mounted below it: nothing was removed")]
     Mounted {
@@ -85,8 +84,9 @@ impl MachineFolder {
     }
 }
 
-/// Makes a machine's folder from an image.
-pub(crate) async fn make(folder: &MachineFolder, image: &Image) -> Result<(), CloneError> {
+/// Makes a machine's folder from an image, which is held by it from then on.
+pub(crate) fn make(folder: &MachineFolder, image: &MachineImage) -> Result<(), CloneError> {
+    image.hold(&folder.0)?;
     if folder.is_complete() {
         return Ok(());
     }
@@ -99,56 +99,15 @@ pub(crate) async fn make(folder: &MachineFolder, image: &Image) -> Result<(), Cl
         fs_err::create_dir_all(folder.0.join(part)).map_err(&failed)?;
     }
     fs_err::create_dir_all(folder.journal()).map_err(&failed)?;
-    for (name, layer) in MachineFolder::layers(image.lower.len()).iter().zip(&image.lower) {
+    let layers = image.lowerdirs();
+    for (name, layer) in MachineFolder::layers(layers.len()).iter().zip(&layers) {
         let link = folder.0.join(name);
         files::remove_if_there(&link).map_err(&failed)?;
         fs_err::os::unix::fs::symlink(layer, &link).map_err(&failed)?;
     }
-    match &image.containerd {
-        Some(store) => copy_store(store, &folder.containerd()).await?,
-        None => fs_err::create_dir_all(folder.containerd()).map_err(&failed)?,
-    }
-    let record = serde_json::json!({"format": 1, "image": image.id, "layers": image.lower.len()});
+    image.clone_store(&folder.containerd())?;
+    let record = serde_json::json!({"format": 1, "image": image.id()});
     files::write_json(&folder.0.join(COMPLETE), &record, files::PUBLIC).map_err(&failed)
-}
-
-/// How many layers the clone's image has.
-pub(crate) fn layer_count(folder: &MachineFolder) -> Result<usize, CloneError> {
-    let failed = folder.failed("reading the clone's record");
-    let record: Option<serde_json::Value> = files::read_json(&folder.0.join(COMPLETE)).map_err(&failed)?;
-    let count = record.and_then(|record| record["layers"].as_u64()).and_then(|count| usize::try_from(count).ok());
-    count.ok_or_else(|| failed(io::Error::new(io::ErrorKind::NotFound, "the clone is incomplete")))
-}
-
-/// Blobs and snapshots never change and are shared; the databases do and are not.
-async fn copy_store(store: &Path, target: &Path) -> Result<(), CloneError> {
-    let linked = command::run("cp", ["-a", "--link", "-T", &store.to_string_lossy(), &target.to_string_lossy()]).await;
-    if linked.is_err() {
-        // Another file system than the cache's: no links, but perhaps shared blocks.
-        remove_tree(target)?;
-        command::run("cp", ["-a", "--reflink=auto", "-T", &store.to_string_lossy(), &target.to_string_lossy()]).await?;
-        return Ok(());
-    }
-    let failed = |source| CloneError::File { operation: "copying databases", folder: target.to_owned(), source };
-    databases(target, 3).into_iter().try_for_each(|database| unshare(&database)).map_err(failed)
-}
-
-/// Database files down to this depth: containerd's lie directly in its plugins' folders.
-fn databases(folder: &Path, depth: usize) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .flat_map(|entry| match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth > 1 => databases(&entry.path(), depth - 1),
-            Ok(kind) if kind.is_file() && entry.path().extension().is_some_and(|end| end == "db") => vec![entry.path()],
-            _ => Vec::new(),
-        })
-        .collect()
-}
-
-fn unshare(file: &Path) -> io::Result<()> {
-    let beside = file.with_extension("db.new");
-    fs_err::copy(file, &beside)?;
-    fs_err::rename(&beside, file)
 }
 
 /// Who a machine is, as its files say.
@@ -236,22 +195,6 @@ mod tests {
         assert_eq!(mount_below(mountinfo, Path::new("/state/m one")), Some(PathBuf::from("/state/m one/root")));
         assert_eq!(mount_below(mountinfo, Path::new("/state/m")), None);
         assert_eq!(mount_below(mountinfo, Path::new("/state/m one/root/x")), None);
-    }
-
-    #[tokio::test]
-    async fn a_store_is_shared_but_for_its_databases() {
-        use std::os::unix::fs::MetadataExt;
-        let place = tempfile::tempdir().unwrap();
-        let (store, target) = (place.path().join("store"), place.path().join("target"));
-        std::fs::create_dir_all(store.join("io.containerd.metadata.v1.bolt")).unwrap();
-        std::fs::create_dir_all(store.join("blobs/sha256")).unwrap();
-        std::fs::write(store.join("io.containerd.metadata.v1.bolt/meta.db"), "db").unwrap();
-        std::fs::write(store.join("blobs/sha256/aa"), "blob").unwrap();
-        copy_store(&store, &target).await.unwrap();
-        let inode = |path: PathBuf| std::fs::metadata(path).unwrap().ino();
-        assert_eq!(inode(store.join("blobs/sha256/aa")), inode(target.join("blobs/sha256/aa")));
-        let database = "io.containerd.metadata.v1.bolt/meta.db";
-        assert_ne!(inode(store.join(database)), inode(target.join(database)));
     }
 
     #[test]

@@ -241,14 +241,12 @@ async fn firewall_notice(paths: &Paths) -> Option<String> {
     })
 }
 
-/// Keeps other state folders' daemons from picking a range at the same time, while the file is held.
+/// Keeps other state folders' daemons from picking a range at the same time, while the folder they share is held.
 pub(super) fn lock_ranges() -> Result<File, ProviderError> {
-    let path = Path::new("/run/windlass/ranges.lock");
     let open = || {
-        fs_err::create_dir_all("/run/windlass")?;
-        let file = File::create(path)?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        Ok::<File, std::io::Error>(file)
+        let folder = File::open("/run/windlass")?;
+        flock(&folder, FlockOperation::LockExclusive)?;
+        Ok::<File, std::io::Error>(folder)
     };
     open().map_err(|error| failed("locking the choice of ranges", &error))
 }

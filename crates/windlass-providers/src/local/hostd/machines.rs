@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use ipnet::IpNet;
 
 use windlass_spec::boot_stub::BootStub;
@@ -19,7 +20,7 @@ use super::super::authority::Identity;
 use super::super::protocol;
 use super::clone::{self, MachineFolder};
 use super::host::{Host, Key, failed};
-use super::image::Image;
+use super::image;
 use super::netlink::{self, Wire};
 use super::process::Ending;
 use super::sandbox::{Running, Sandbox};
@@ -29,6 +30,9 @@ use crate::ports::{Machine, MachineState, ProviderError, Scope};
 
 /// systemd-nspawn's code for a machine that reboots itself.
 const REBOOT: Ending = Ending::Exited(133);
+
+/// Machines brought up at once after a reboot of the host.
+const AT_ONCE: usize = 4;
 
 impl Host {
     /// Makes and starts a machine, or attaches to it what was added to the wish.
@@ -42,7 +46,7 @@ impl Host {
         let known = self.look(&key.0, |cluster| Ok(cluster.holdings.machine(&key.1)?.image.clone()))?;
         let image = match known {
             Some(image) => image,
-            None => Image::find(&self.paths.machine_images(), &wanted.image)?.id,
+            None => image::find(self.paths.cache(), &wanted.image)?.id().to_owned(),
         };
         match self.owned(scope, |cluster| cluster.holdings.want_machine(wanted, &image))? {
             MachineChange::Make => self.power_on(&key).await?,
@@ -89,10 +93,13 @@ impl Host {
             process.signal(rustix::process::Signal::KILL).map_err(|error| failed("ending a stray sandbox", &error))?;
         }
         sandbox.clean().await.map_err(|error| failed("cleaning up", &error))?;
-        let image = Image::find(&self.paths.machine_images(), &known.unwrap_or_default())?;
+        let image = image::find(self.paths.cache(), &known.unwrap_or_default())?;
+        sandbox.layers = image.lowerdirs().len();
         let network = self.wire(key)?;
-        let cloned = clone::make(&sandbox.folder, &image);
-        let (cloned, wired) = tokio::join!(cloned, netlink::ensure_wire(&network));
+        let folder = sandbox.folder.clone();
+        let cloning = tokio::task::spawn_blocking(move || clone::make(&folder, &image));
+        let (cloned, wired) = tokio::join!(cloning, netlink::ensure_wire(&network));
+        let cloned = cloned.map_err(|error| failed("cloning the machine", &error))?;
         cloned.map_err(|error| failed("cloning the machine", &error))?;
         wired.map_err(|error| failed("wiring the machine", &error))?;
         let files = self.volume_files(key)?;
@@ -100,7 +107,6 @@ impl Host {
             volumes::attach(file).await.map_err(|error| failed("attaching a volume", &error))?;
         }
         self.write_boot_files(key, &sandbox.folder)?;
-        sandbox.layers = image.lower.len();
         let names = self.paths.machine_names(id, machine);
         sandbox.cgroups = self
             .cgroups
@@ -264,13 +270,19 @@ impl Host {
             if let Err(error) = raised {
                 tracing::warn!(cluster = %id, %error, "network not raised");
             }
-            for machine in self.every_machine(id) {
-                let key = (id.clone(), machine);
-                if let Err(error) = self.recover(&key, resume).await {
-                    tracing::warn!(machine = %key.1, cluster = %id, %error, "machine not brought up");
+        }
+        let keys: Vec<Key> =
+            ids.iter().flat_map(|id| self.every_machine(id).into_iter().map(|machine| (id.clone(), machine))).collect();
+        // Begun in order, a few at a time.
+        let recoveries = keys.into_iter().map(|key| {
+            let host = Arc::clone(self);
+            async move {
+                if let Err(error) = host.recover(&key, resume).await {
+                    tracing::warn!(machine = %key.1, cluster = %key.0, %error, "machine not brought up");
                 }
             }
-        }
+        });
+        futures::stream::iter(recoveries).buffered(AT_ONCE).collect::<()>().await;
         if let Err(error) = self.load_table().await {
             tracing::warn!(%error, "table not loaded");
         }

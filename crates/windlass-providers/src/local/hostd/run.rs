@@ -155,7 +155,7 @@ fn leave_the_delegated_root(cgroups: &Hierarchies) -> io::Result<()> {
     fs_err::write(own.join("cgroup.procs"), "0")
 }
 
-/// Removes what hostd itself put on the host.
+/// Removes what hostd itself put on the host, the empty state folder included.
 async fn leave_nothing(paths: &Paths) -> Result<(), HostdError> {
     let unit = unit::path(paths);
     if unit.exists() {
@@ -168,6 +168,11 @@ async fn leave_nothing(paths: &Paths) -> Result<(), HostdError> {
         if let Err(error) = clone::remove_tree(&folder) {
             tracing::warn!(%error, "not removed");
         }
+    }
+    let _others_files = std::fs::remove_dir(paths.state());
+    // Shared by state folders: it goes with the last of them.
+    if let Some(shared) = paths.run().parent() {
+        let _still_used = std::fs::remove_dir(shared);
     }
     let hierarchies = Hierarchies::detect(&paths.unit()).map_err(HostdError::Cgroups)?;
     super::cgroups::remove(hierarchies.folders(&paths.cgroup())).await.map_err(HostdError::Cgroups)

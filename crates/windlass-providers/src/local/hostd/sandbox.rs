@@ -161,11 +161,7 @@ impl Sandbox {
     /// Asks Kubernetes' part and then init to end; what is left after that is killed.
     pub(crate) async fn stop(&self, running: Running) -> Result<(), SandboxError> {
         quiesce(self, running).await;
-        // systemd powers off on this signal.
-        let power_off = Signal::from_named_raw(RTMIN + 4);
-        if let Some(signal) = power_off {
-            running.init.signal(signal).map_err(SandboxError::Remains)?;
-        }
+        power_off(running.init).await;
         let ended = tokio::time::timeout(Duration::from_secs(8), running.supervisor.ended()).await;
         if ended.is_err() {
             tracing::info!(machine = %self.machine, "cutting the power: it did not power off in time");
@@ -195,7 +191,13 @@ impl Sandbox {
     }
 }
 
-const RTMIN: i32 = 34;
+/// systemd powers off on this signal, which only a shell can send: it has no name in safe Rust.
+async fn power_off(init: ProcessId) {
+    let asked = super::command::run("sh", ["-c", "kill -s RTMIN+4 \"$1\"", "sh", &init.pid.to_string()]).await;
+    if let Err(error) = asked {
+        tracing::debug!(%error, "a machine was not asked to power off");
+    }
+}
 
 /// Stops kubelet and containers first: a plain power-off would wait for each of them.
 async fn quiesce(sandbox: &Sandbox, running: Running) {
