@@ -1,0 +1,55 @@
+//! kubelet: started when it can succeed at once.
+//!
+//! Inputs: its unit, the bootstrap token. Output: the unit runs. Where it gets its client certificate by TLS bootstrap,
+//! the token is tried first: a kubelet refused once waits for seconds before it asks again.
+
+use std::time::Duration;
+
+use windlass_spec::node_config::Authority;
+
+use super::{Context, unit_part, units};
+use crate::error::{Changes, PartError};
+use crate::{http, paths};
+
+const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+const PAUSE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Starts kubelet.
+///
+/// # Errors
+/// When its unit does not start.
+pub async fn apply(cx: &Context) -> Result<Changes, PartError> {
+    let kubelet = &cx.config().kubelet;
+    let unit = cx.config().units.iter().find(|unit| unit.name == kubelet.unit).ok_or_else(|| PartError::Config {
+        what: "kubelet".to_owned(),
+        problem: format!("there is no unit {}", kubelet.unit),
+    })?;
+    if kubelet.tls_bootstrap && !has_client_certificate(cx) {
+        until_token_works(cx, &unit_part(&unit.name)).await?;
+    }
+    units::apply(cx, unit).await
+}
+
+fn has_client_certificate(cx: &Context) -> bool {
+    [CLIENT_CERTIFICATE, paths::KUBELET_KUBECONFIG].iter().all(|path| cx.host.root.at(path).exists())
+}
+
+async fn until_token_works(cx: &Context, part: &str) -> Result<(), PartError> {
+    let missing = |problem: &str| PartError::Config { what: "TLS bootstrap".to_owned(), problem: problem.to_owned() };
+    let token = cx.secrets().bootstrap_token.clone().ok_or_else(|| missing("there is no bootstrap token"))?;
+    let authority = cx.secrets().authorities.get(&Authority::Cluster).ok_or_else(|| missing("there is no authority"))?;
+    let tls = http::tls(Some(authority), None).map_err(|error| missing(&error.to_string()))?;
+    let url = format!("https://{}/api", cx.config().balancer.listen);
+    loop {
+        match http::get(&url, &tls, Some(&token), TIMEOUT).await {
+            Ok(answer) if answer.status.is_success() => return Ok(()),
+            Ok(answer) if answer.status.as_u16() == 401 => {
+                cx.board.waiting(part, "the control plane to take this machine's join token");
+            }
+            Ok(answer) => cx.board.waiting(part, format!("the API: it answers {}", answer.status)),
+            Err(_) => cx.board.waiting(part, "an API server to answer"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
