@@ -80,8 +80,7 @@ impl Endpoint {
         let tls = TlsOptions::new()
             .ca_certificate(Certificate::from_pem(&self.credentials.authority))
             .identity(Identity::from_pem(&self.credentials.certificate, &self.credentials.key));
-        let options =
-            ConnectOptions::new().with_tls(tls).with_timeout(self.timeout).with_connect_timeout(self.timeout);
+        let options = ConnectOptions::new().with_tls(tls).with_timeout(self.timeout).with_connect_timeout(self.timeout);
         Client::connect([&self.url], Some(options))
             .await
             .map_err(|error| EtcdError::Connect { url: self.url.clone(), cause: error.to_string() })

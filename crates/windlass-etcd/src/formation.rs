@@ -99,7 +99,9 @@ pub fn decide(permit: &EtcdPermit, evidence: &Evidence) -> Decision {
 fn foreign(wanted: &FormAttempt, evidence: &Evidence) -> Option<String> {
     match (&evidence.volume.attempt, evidence.volume.has_data) {
         (Some(found), _) if found != wanted => {
-            return Some(format!("the volume belongs to attempt {found}, the cluster was formed by {wanted}: a stale twin"));
+            return Some(format!(
+                "the volume belongs to attempt {found}, the cluster was formed by {wanted}: a stale twin"
+            ));
         }
         (None, true) => return Some("the volume holds etcd data of unknown origin".to_owned()),
         _ => {}
@@ -108,9 +110,9 @@ fn foreign(wanted: &FormAttempt, evidence: &Evidence) -> Option<String> {
         return Some(format!("this machine took part in attempt {found}, the configuration speaks of {wanted}"));
     }
     evidence.peers.iter().find_map(|peer| match peer.answer {
-        PeerAnswer::Serving { cluster, .. } if !evidence.volume.formed && cluster != evidence.expected_cluster => {
-            Some(format!("{} serves another etcd cluster ({cluster:x}, not {:x})", peer.name, evidence.expected_cluster))
-        }
+        PeerAnswer::Serving { cluster, .. } if !evidence.volume.formed && cluster != evidence.expected_cluster => Some(
+            format!("{} serves another etcd cluster ({cluster:x}, not {:x})", peer.name, evidence.expected_cluster),
+        ),
         _ => None,
     })
 }
@@ -118,10 +120,8 @@ fn foreign(wanted: &FormAttempt, evidence: &Evidence) -> Option<String> {
 /// Has this member taken part before, so that its blank volume means lost data?
 fn is_lost(evidence: &Evidence) -> bool {
     let began_elsewhere = evidence.ledger.attempt.is_some() && evidence.volume.attempt.is_none();
-    let known_to_peers = evidence
-        .peers
-        .iter()
-        .any(|peer| matches!(peer.answer, PeerAnswer::Serving { knows_us_started: true, .. }));
+    let known_to_peers =
+        evidence.peers.iter().any(|peer| matches!(peer.answer, PeerAnswer::Serving { knows_us_started: true, .. }));
     began_elsewhere || evidence.ledger.formed || known_to_peers
 }
 

@@ -57,13 +57,17 @@ fn remove_or_wait(members: &[Member], gone: &Member) -> Step {
 
 fn add_or_wait(members: &[Member]) -> Step {
     let (all, answering) = voters(members.iter());
-    if answering * 2 > all { Step::AddLearner } else { Step::Wait(format!("quorum: {answering} of {all} voters answer")) }
+    if answering * 2 > all {
+        Step::AddLearner
+    } else {
+        Step::Wait(format!("quorum: {answering} of {all} voters answer"))
+    }
 }
 
 fn voters<'a>(members: impl Iterator<Item = &'a Member>) -> (usize, usize) {
-    members.filter(|member| !member.is_learner).fold((0, 0), |(all, answering), member| {
-        (all + 1, answering + usize::from(member.answers))
-    })
+    members
+        .filter(|member| !member.is_learner)
+        .fold((0, 0), |(all, answering), member| (all + 1, answering + usize::from(member.answers)))
 }
 
 #[cfg(test)]
@@ -72,7 +76,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn member(id: u64, name: &str, is_learner: bool, answers: bool) -> Member {
-        Member { id, name: name.into(), peer_urls: vec![format!("https://{id}")], is_learner, has_started: !name.is_empty(), answers }
+        Member {
+            id,
+            name: name.into(),
+            peer_urls: vec![format!("https://{id}")],
+            is_learner,
+            has_started: !name.is_empty(),
+            answers,
+        }
     }
 
     #[test]

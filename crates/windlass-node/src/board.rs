@@ -118,9 +118,8 @@ impl Board {
     /// Waits until a part is done.
     pub async fn until_done(&self, part: &str) {
         let mut reader = self.subscribe();
-        let is_done = |report: &NodeReport| {
-            report.parts.iter().any(|found| found.part == part && found.state == PartState::Done)
-        };
+        let is_done =
+            |report: &NodeReport| report.parts.iter().any(|found| found.part == part && found.state == PartState::Done);
         // The sender lives as long as the board.
         let _ = reader.wait_for(is_done).await;
     }

@@ -67,23 +67,17 @@ impl Answer {
     }
 }
 
-/// Trust in one authority (none: in whoever answers, for loopback health endpoints), and who we are.
+/// Trust in one authority, and who we are.
 ///
 /// # Errors
 /// When a PEM text holds nothing usable.
-pub fn tls(authority: Option<&str>, identity: Option<(&str, &str)>) -> Result<Arc<rustls::ClientConfig>, HttpError> {
+pub fn tls(authority: &str, identity: Option<(&str, &str)>) -> Result<Arc<rustls::ClientConfig>, HttpError> {
     let bad = |error: &dyn std::fmt::Display| HttpError::Tls(error.to_string());
-    let builder = rustls::ClientConfig::builder();
-    let builder = match authority {
-        Some(authority) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
-                roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
-            }
-            builder.with_root_certificates(roots)
-        }
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(unverified::Anyone::new())),
-    };
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+        roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
+    }
+    let builder = rustls::ClientConfig::builder().with_root_certificates(roots);
     let config = match identity {
         Some((certificate, key)) => {
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
@@ -121,11 +115,7 @@ impl Connection {
     ///
     /// # Errors
     /// When there is no server, or not the right one, in time.
-    pub async fn open(
-        address: &str,
-        tls: &Arc<rustls::ClientConfig>,
-        timeout: Duration,
-    ) -> Result<Self, HttpError> {
+    pub async fn open(address: &str, tls: &Arc<rustls::ClientConfig>, timeout: Duration) -> Result<Self, HttpError> {
         let timed_out = |_| HttpError::Timeout { address: address.to_owned(), timeout };
         tokio::time::timeout(timeout, Self::connect(address, tls)).await.map_err(timed_out)?
     }
@@ -202,59 +192,6 @@ pub async fn get(
     let (address, path) = split(url)?;
     let mut connection = Connection::open(&address, tls, timeout).await?;
     connection.send(Method::GET, &path, bearer, Vec::new(), timeout).await
-}
-
-mod unverified {
-    //! Trust in whoever answers: health endpoints on loopback that have no certificate of a known authority.
-
-    use rustls::DigitallySignedStruct;
-    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::crypto::WebPkiSupportedAlgorithms;
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-
-    #[derive(Debug)]
-    pub(super) struct Anyone(WebPkiSupportedAlgorithms);
-
-    impl Anyone {
-        pub(super) fn new() -> Self {
-            Self(rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms)
-        }
-    }
-
-    impl ServerCertVerifier for Anyone {
-        fn verify_server_cert(
-            &self,
-            _end_entity: &CertificateDer<'_>,
-            _intermediates: &[CertificateDer<'_>],
-            _server_name: &ServerName<'_>,
-            _ocsp: &[u8],
-            _now: UnixTime,
-        ) -> Result<ServerCertVerified, rustls::Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.0)
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.0)
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-            self.0.supported_schemes()
-        }
-    }
 }
 
 #[cfg(test)]

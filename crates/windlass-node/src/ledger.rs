@@ -170,8 +170,7 @@ impl LedgerStore {
     /// When writing fails.
     pub fn keep_config(&self, config: &SealedNodeConfig) -> Result<(), LedgerError> {
         let path = self.root.at(paths::NODE_CONFIG);
-        let text =
-            serde_json::to_vec(config).map_err(|source| LedgerError::Damaged { path: path.clone(), source })?;
+        let text = serde_json::to_vec(config).map_err(|source| LedgerError::Damaged { path: path.clone(), source })?;
         files::replace_durably(&path, &text, 0o600).map_err(|source| LedgerError::Write { path, source })?;
         self.update(|ledger| {
             ledger.cluster_id = Some(config.config.cluster_id.clone());

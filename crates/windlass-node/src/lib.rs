@@ -13,6 +13,7 @@ pub mod error;
 pub mod health;
 pub mod host;
 pub mod http;
+pub mod kubernetes;
 pub mod ledger;
 pub mod logs;
 pub mod metrics;

@@ -39,8 +39,7 @@ pub struct Run {
 
 /// The runs of a static pod's first container that still have logs, oldest first.
 pub fn runs_of_pod(root: &Root, pod: &str, node: &str) -> Vec<Run> {
-    let prefix = format!("kube-system_{pod}-{node}_");
-    let Some(directory) = newest(root, &prefix) else { return Vec::new() };
+    let Some(directory) = newest(root, &format!("_{pod}-{node}_")) else { return Vec::new() };
     let Ok(containers) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut runs: Vec<Run> = containers
         .flatten()
@@ -52,9 +51,9 @@ pub fn runs_of_pod(root: &Root, pod: &str, node: &str) -> Vec<Run> {
     runs
 }
 
-fn newest(root: &Root, prefix: &str) -> Option<PathBuf> {
+fn newest(root: &Root, infix: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(root.at("/var/log/pods")).ok()?;
-    let ours = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let ours = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().contains(infix));
     ours.max_by_key(|entry| entry.metadata().and_then(|metadata| metadata.modified()).ok()).map(|entry| entry.path())
 }
 

@@ -90,7 +90,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn order_holds_and_failures_are_tried_again() {
         let board = Board::new("m", "b");
         let order = Mutex::new(Vec::new());

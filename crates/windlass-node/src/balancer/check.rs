@@ -33,9 +33,10 @@ pub async fn run(pool: Arc<Pool>, tls: Arc<rustls::ClientConfig>) {
             stays
         });
         for address in addresses {
-            checkers.0.entry(address.clone()).or_insert_with(|| {
-                tokio::spawn(check(Arc::clone(&pool), address, Arc::clone(&tls)))
-            });
+            checkers
+                .0
+                .entry(address.clone())
+                .or_insert_with(|| tokio::spawn(check(Arc::clone(&pool), address, Arc::clone(&tls))));
         }
         changed.await;
     }

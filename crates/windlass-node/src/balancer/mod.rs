@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 pub mod check;
 pub mod pool;
@@ -40,12 +39,11 @@ impl Balancer {
         &self.pool
     }
 
-    /// Takes connections until cancelled.
-    pub async fn serve(&self, listener: TcpListener, shutdown: &CancellationToken) {
+    /// Takes connections for ever.
+    pub async fn serve(&self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                () = shutdown.cancelled() => return,
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept() => match accepted {
                     Ok((client, _)) => {
@@ -101,7 +99,9 @@ async fn connect(pool: &Pool) -> Option<(TcpStream, Candidate)> {
 }
 
 async fn attempt(address: &str) -> io::Result<TcpStream> {
-    tokio::time::timeout(CONNECT, TcpStream::connect(address)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    tokio::time::timeout(CONNECT, TcpStream::connect(address))
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 #[cfg(test)]
@@ -126,11 +126,11 @@ mod tests {
 
     async fn balancer(servers: &[String]) -> (Balancer, String) {
         let balancer = Balancer::new("m");
-        balancer.pool().set(servers.to_vec(), servers.first().cloned());
+        balancer.pool().set(servers.to_vec(), servers.first().cloned(), None);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let serving = balancer.clone();
-        tokio::spawn(async move { serving.serve(listener, &CancellationToken::new()).await });
+        tokio::spawn(async move { serving.serve(listener).await });
         (balancer, address)
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let waiting = tokio::spawn(async move { greeting(&address).await.0 });
         tokio::time::sleep(Duration::from_millis(300)).await;
         let (a, _task) = server(b'a').await;
-        balancer.pool().set(vec![a], None);
+        balancer.pool().set(vec![a], None, None);
         let letter = tokio::time::timeout(Duration::from_secs(1), waiting).await.unwrap().unwrap();
         assert_eq!(letter, b'a');
     }

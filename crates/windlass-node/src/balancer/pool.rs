@@ -48,6 +48,7 @@ impl Server {
 #[derive(Debug, Default)]
 struct State {
     own: Option<String>,
+    fallback: Option<String>,
     servers: BTreeMap<String, Server>,
 }
 
@@ -87,12 +88,13 @@ impl Pool {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// Sets the list and which of it is the machine's own. What is known of those that stay is kept; connections to those
-    /// that go are closed.
-    pub fn set(&self, addresses: Vec<String>, own: Option<String>) {
+    /// Sets the list, which of it is the machine's own, and a name to try when nothing of the list answers. What is known
+    /// of those that stay is kept; connections to those that go are closed.
+    pub fn set(&self, addresses: Vec<String>, own: Option<String>, fallback: Option<String>) {
         let mut state = self.state();
         let mut before = std::mem::take(&mut state.servers);
-        for address in addresses {
+        state.fallback.clone_from(&fallback);
+        for address in addresses.into_iter().chain(fallback) {
             let server = before.remove(&address).unwrap_or_else(Server::new);
             state.servers.insert(address, server);
         }
@@ -100,6 +102,20 @@ impl Pool {
         drop(state);
         before.into_values().for_each(|server| server.died.cancel());
         self.bump();
+    }
+
+    /// Like [`Pool::set`], unless all is so already.
+    pub fn set_when_different(&self, addresses: Vec<String>, own: Option<String>, fallback: Option<String>) {
+        let state = self.state();
+        let wanted = addresses.iter().chain(&fallback);
+        let is_so = state.own == own
+            && state.fallback == fallback
+            && wanted.clone().count() == state.servers.len()
+            && wanted.clone().all(|address| state.servers.contains_key(address));
+        drop(state);
+        if !is_so {
+            self.set(addresses, own, fallback);
+        }
     }
 
     /// Every address.
@@ -153,9 +169,11 @@ impl Pool {
         let state = self.state();
         let mut ordered: Vec<_> = state.servers.iter().collect();
         ordered.sort_by_key(|(address, server)| {
-            (server.health, state.own.as_ref() != Some(*address), self.preference(address))
+            let (own, fallback) = (state.own.as_ref() == Some(*address), state.fallback.as_ref() == Some(*address));
+            (server.health, fallback, !own, self.preference(address))
         });
-        let to_candidate = |(address, server): (&String, &Server)| Candidate { address: address.clone(), died: server.died.clone() };
+        let to_candidate =
+            |(address, server): (&String, &Server)| Candidate { address: address.clone(), died: server.died.clone() };
         ordered.into_iter().map(to_candidate).collect()
     }
 
@@ -185,7 +203,7 @@ mod tests {
     #[test]
     fn health_first_then_the_own_server() {
         let pool = Pool::new("m");
-        pool.set(["a", "b", "c"].map(str::to_owned).to_vec(), Some("c".into()));
+        pool.set(["a", "b", "c"].map(str::to_owned).to_vec(), Some("c".into()), None);
         pool.report("a", Health::Ready);
         pool.report("c", Health::Unready);
         pool.report("b", Health::Dead);
@@ -199,10 +217,10 @@ mod tests {
     #[test]
     fn what_is_known_outlives_a_new_list() {
         let pool = Pool::new("m");
-        pool.set(vec!["a".into(), "b".into()], None);
+        pool.set(vec!["a".into(), "b".into()], None, None);
         pool.report("b", Health::Ready);
         let (gone, kept) = (pool.candidates()[1].died.clone(), pool.candidates()[0].died.clone());
-        pool.set(vec!["b".into(), "d".into()], None);
+        pool.set(vec!["b".into(), "d".into()], None, None);
         assert_eq!(order(&pool), ["b", "d"]);
         assert!(gone.is_cancelled() && !kept.is_cancelled());
     }

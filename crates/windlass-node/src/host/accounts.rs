@@ -76,7 +76,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::new(dir.path());
         fs_err::create_dir_all(dir.path().join("etc")).unwrap();
-        fs_err::write(dir.path().join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nops:x:1000:1001::/home/ops:/bin/sh\n").unwrap();
+        fs_err::write(dir.path().join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nops:x:1000:1001::/home/ops:/bin/sh\n")
+            .unwrap();
         fs_err::write(dir.path().join("etc/group"), "root:x:0:\nadm:x:4:ops\n").unwrap();
         assert_eq!(owner(&root, "ops").unwrap(), (1000, 1001));
         assert_eq!(owner(&root, "ops:adm").unwrap(), (1000, 4));

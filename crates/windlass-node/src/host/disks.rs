@@ -109,16 +109,17 @@ pub async fn probe(commands: &dyn Commands, device: &Device) -> Result<Probe, Di
     let device = device.clone();
     let zeroed = tokio::task::spawn_blocking(move || ends_are_zero(&device)).await;
     match zeroed {
-        Ok(zeroed) => Ok(if zeroed? { Probe::Blank } else { Probe::Other("data without a known signature".to_owned()) }),
+        Ok(zeroed) => {
+            Ok(if zeroed? { Probe::Blank } else { Probe::Other("data without a known signature".to_owned()) })
+        }
         Err(stopped) => Err(DiskError::Read { path: path.into(), source: io::Error::other(stopped) }),
     }
 }
 
 /// Reads `blkid -o export`.
 fn parse_blkid(text: &str) -> Probe {
-    let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
-    };
+    let field =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned);
     match (field("PTTYPE"), field("USAGE"), field("TYPE"), field("UUID")) {
         (Some(table), ..) => Probe::Other(format!("a partition table ({table})")),
         (None, Some(usage), Some(kind), Some(uuid)) if usage == "filesystem" => Probe::Filesystem { kind, uuid },

@@ -27,6 +27,11 @@ impl UnitState {
     pub fn is_active(&self) -> bool {
         self.active == "active"
     }
+
+    /// Does systemd start it again after it ended by itself?
+    pub fn keeps_ending(&self) -> bool {
+        self.sub == "auto-restart" || (self.active == "failed" && self.restarts > 0)
+    }
 }
 
 /// A wish systemd did not fulfil.

@@ -71,7 +71,9 @@ impl Family {
 
     /// The ranges of this family; nftables refuses a range inside another in one set, so inner ones are left out.
     fn list<'a>(self, ranges: impl Iterator<Item = &'a IpNet>) -> String {
-        let ours: Vec<&IpNet> = ranges.filter(|range| matches!((self, range), (Self::V4, IpNet::V4(_)) | (Self::V6, IpNet::V6(_)))).collect();
+        let ours: Vec<&IpNet> = ranges
+            .filter(|range| matches!((self, range), (Self::V4, IpNet::V4(_)) | (Self::V6, IpNet::V6(_))))
+            .collect();
         let mut kept: Vec<String> = ours
             .iter()
             .filter(|range| !ours.iter().any(|other| other != *range && other.contains(**range)))

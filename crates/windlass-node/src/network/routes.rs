@@ -103,7 +103,8 @@ impl Table {
 fn message(to: IpNet, via: Option<IpAddr>) -> RouteMessage {
     match to {
         IpNet::V4(to) => {
-            let builder = RouteMessageBuilder::<std::net::Ipv4Addr>::new().destination_prefix(to.network(), to.prefix_len());
+            let builder =
+                RouteMessageBuilder::<std::net::Ipv4Addr>::new().destination_prefix(to.network(), to.prefix_len());
             let builder = match via {
                 Some(IpAddr::V4(via)) => builder.gateway(via),
                 _ => builder,
@@ -111,7 +112,8 @@ fn message(to: IpNet, via: Option<IpAddr>) -> RouteMessage {
             builder.protocol(PROTOCOL).build()
         }
         IpNet::V6(to) => {
-            let builder = RouteMessageBuilder::<std::net::Ipv6Addr>::new().destination_prefix(to.network(), to.prefix_len());
+            let builder =
+                RouteMessageBuilder::<std::net::Ipv6Addr>::new().destination_prefix(to.network(), to.prefix_len());
             let builder = match via {
                 Some(IpAddr::V6(via)) => builder.gateway(via),
                 _ => builder,

@@ -209,16 +209,18 @@ async fn join(cx: &Context, member: &EtcdMember, at: &Path) -> Result<Option<Cha
 }
 
 /// A peer that answers with quorum, and the list it gives, with who answers.
-async fn living_cluster(
-    member: &EtcdMember,
-    credentials: &Credentials,
-) -> Option<(Endpoint, Vec<membership::Member>)> {
+async fn living_cluster(member: &EtcdMember, credentials: &Credentials) -> Option<(Endpoint, Vec<membership::Member>)> {
     let endpoints: Vec<(&EtcdPeer, Endpoint)> =
         others(member).map(|peer| (peer, Endpoint::new(&peer.client_url, credentials, CHANGE))).collect();
     let answers = join_all(endpoints.iter().map(|(_, endpoint)| endpoint.members())).await;
-    let answering: Vec<&str> =
-        endpoints.iter().zip(&answers).filter(|(_, answer)| answer.is_ok()).map(|((peer, _), _)| peer.name.as_str()).collect();
-    let (endpoint, members) = endpoints.iter().zip(&answers).find_map(|((_, endpoint), answer)| Some((endpoint, answer.as_ref().ok()?)))?;
+    let answering: Vec<&str> = endpoints
+        .iter()
+        .zip(&answers)
+        .filter(|(_, answer)| answer.is_ok())
+        .map(|((peer, _), _)| peer.name.as_str())
+        .collect();
+    let (endpoint, members) =
+        endpoints.iter().zip(&answers).find_map(|((_, endpoint), answer)| Some((endpoint, answer.as_ref().ok()?)))?;
     let mut members = members.clone();
     for listed in &mut members {
         listed.answers = answering.contains(&listed.name.as_str());
@@ -341,7 +343,7 @@ mod tests {
         assert_eq!(laid(&machine), "restart");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn b18_with_a_blank_volume_it_waits_and_says_what_is_missing() {
         let mut machine = forming();
         let cx = prepared(&machine).await;
@@ -353,9 +355,11 @@ mod tests {
         machine.etcd(EtcdPermit::Join { formed_by: "x".into() });
         let cx = prepared(&machine).await;
         let member = cx.config().etcd.clone().unwrap();
-        let waited = tokio::time::timeout(Duration::from_secs(10), apply(&cx, &member)).await;
+        let waited = tokio::time::timeout(Duration::from_millis(1500), apply(&cx, &member)).await;
         assert!(waited.is_err(), "it goes on waiting");
-        let Some(PartState::Waiting { reason }) = cx.board.state(MANIFEST_PART) else { panic!("{:?}", cx.board.report()) };
+        let Some(PartState::Waiting { reason }) = cx.board.state(MANIFEST_PART) else {
+            panic!("{:?}", cx.board.report())
+        };
         assert!(reason.contains("the volume is blank") && reason.contains("never formed anew"), "{reason}");
         assert!(!machine.path("/etc/kubernetes/manifests/etcd.yaml").exists());
     }

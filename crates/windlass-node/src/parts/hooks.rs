@@ -92,7 +92,10 @@ mod tests {
         machine.commands.answer("bad", ended);
         machine.change(|config| config.hooks = vec![hook("h", &["bad"], OnFailure::Stop)]);
         let error = apply(&machine.context(), HookPoint::BeforeKubelet).await.unwrap_err();
-        assert_eq!((error.to_string().as_str(), error.log()), ("hook h: ended with exit code 1", vec!["no".to_owned()]));
+        assert_eq!(
+            (error.to_string().as_str(), error.log()),
+            ("hook h: ended with exit code 1", vec!["no".to_owned()])
+        );
         machine.change(|config| config.hooks = vec![hook("h", &["bad"], OnFailure::Continue)]);
         let changes = apply(&machine.context(), HookPoint::BeforeKubelet).await.unwrap();
         assert_eq!(changes, ["hook h: ended with exit code 1; going on"]);

@@ -42,8 +42,7 @@ fn with_block(text: &str, entries: &[HostEntry]) -> String {
         words.next() == Some("127.0.0.1") && words.any(|name| name == "localhost")
     });
     let localhost = if has_localhost { "" } else { "127.0.0.1 localhost\n" };
-    let lines: String =
-        entries.iter().map(|entry| format!("{} {}\n", entry.address, entry.names.join(" "))).collect();
+    let lines: String = entries.iter().map(|entry| format!("{} {}\n", entry.address, entry.names.join(" "))).collect();
     format!("{kept}{BEGIN}\n{localhost}{lines}{END}\n")
 }
 

@@ -38,8 +38,9 @@ fn has_client_certificate(cx: &Context) -> bool {
 async fn until_token_works(cx: &Context, part: &str) -> Result<(), PartError> {
     let missing = |problem: &str| PartError::Config { what: "TLS bootstrap".to_owned(), problem: problem.to_owned() };
     let token = cx.secrets().bootstrap_token.clone().ok_or_else(|| missing("there is no bootstrap token"))?;
-    let authority = cx.secrets().authorities.get(&Authority::Cluster).ok_or_else(|| missing("there is no authority"))?;
-    let tls = http::tls(Some(authority), None).map_err(|error| missing(&error.to_string()))?;
+    let authority =
+        cx.secrets().authorities.get(&Authority::Cluster).ok_or_else(|| missing("there is no authority"))?;
+    let tls = http::tls(authority, None).map_err(|error| missing(&error.to_string()))?;
     let url = format!("https://{}/api", cx.config().balancer.listen);
     loop {
         match http::get(&url, &tls, Some(&token), TIMEOUT).await {

@@ -46,7 +46,8 @@ fn text(cx: &Context, pod: &StaticPod) -> Result<String, PartError> {
         return Ok(pod.manifest.clone());
     }
     let hash = units::content_hash(&cx.host.root, None, &pod.restart_on)?;
-    annotate(&pod.manifest, &hash).map_err(|problem| PartError::Config { what: format!("static pod {}", pod.name), problem })
+    annotate(&pod.manifest, &hash)
+        .map_err(|problem| PartError::Config { what: format!("static pod {}", pod.name), problem })
 }
 
 /// Adds the hash to the manifest's annotations.

@@ -25,9 +25,16 @@ pub async fn apply(cx: &Context, unit: &Unit) -> Result<Changes, PartError> {
     let stamp = cx.host.root.at(format!("{}/units/{}", paths::RUN_DIR, unit.name));
     let wanted = content_hash(&cx.host.root, Some(&unit.content), &unit.restart_on)?;
     let started_with = files::read_text(&stamp).map_err(PartError::file(&stamp))?;
-    let is_active = cx.host.units.state(&unit.name).await?.is_active();
-    if is_active && started_with.as_deref() == Some(&wanted) {
-        return Ok(changes);
+    let state = cx.host.units.state(&unit.name).await?;
+    let is_active = state.is_active();
+    if started_with.as_deref() == Some(&wanted) {
+        if is_active {
+            return Ok(changes);
+        }
+        if state.keeps_ending() {
+            let error = PartError::Component(format!("{} keeps ending", unit.name));
+            return Err(error.with_log(logs::of_unit(&cx.host, &unit.name).await));
+        }
     }
     let asked = if is_active { cx.host.units.restart(&unit.name).await } else { cx.host.units.start(&unit.name).await };
     if let Err(error) = asked {
@@ -77,9 +84,6 @@ mod tests {
         fs_err::create_dir_all(config.parent().unwrap()).unwrap();
         fs_err::write(config, "version = 3").unwrap();
         assert_eq!(apply(&machine.context(), &unit).await.unwrap(), ["restarted containerd.service"]);
-        assert_eq!(
-            machine.units.asked(),
-            ["reload", "start containerd.service", "restart containerd.service"]
-        );
+        assert_eq!(machine.units.asked(), ["reload", "start containerd.service", "restart containerd.service"]);
     }
 }

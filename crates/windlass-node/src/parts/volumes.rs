@@ -167,7 +167,10 @@ async fn apply_device(cx: &Context, volume: &Volume, device: &Device) -> Result<
 }
 
 fn not_blank(volume: &Volume, device: &Device, what: &str) -> PartError {
-    refused(volume, format!("{} is not blank: it carries {what}; only a blank device is formatted", device.path.display()))
+    refused(
+        volume,
+        format!("{} is not blank: it carries {what}; only a blank device is formatted", device.path.display()),
+    )
 }
 
 fn read_label(at: &Path) -> Result<Option<Label>, PartError> {
@@ -192,7 +195,8 @@ async fn look_inside(cx: &Context, volume: &Volume, device: &Device, uuid: &str)
     let label = read_label(&beside);
     disks::unmount(cx.host.commands.as_ref(), &beside).await?;
     let label = label?;
-    let formatting = cx.ledger.get().volumes.get(&volume.name).is_some_and(|known| known.formatting && known.uuid == uuid);
+    let formatting =
+        cx.ledger.get().volumes.get(&volume.name).is_some_and(|known| known.formatting && known.uuid == uuid);
     if label.is_none() && formatting {
         return Ok(());
     }
@@ -218,7 +222,9 @@ fn check(volume: &Volume, wanted: &Wanted, label: Option<&Label>) -> Result<(), 
     } else {
         let knows = label.formed_by.as_ref().or(label.attempt.as_ref());
         knows.zip(wanted.attempt.as_ref()).filter(|(found, wanted)| found != wanted).map(|(found, wanted)| {
-            format!("it is a stale twin: of attempt {found}, the cluster was formed by {wanted}; quarantined, left as it is")
+            format!(
+                "it is a stale twin: of attempt {found}, the cluster was formed by {wanted}; quarantined, left as it is"
+            )
         })
     };
     reason.map_or(Ok(()), |reason| Err(refused(volume, reason)))

@@ -36,7 +36,7 @@ impl HttpsSource {
     /// When its address or certificates cannot be used.
     pub fn new(stub: &BootStub) -> Result<Self, SourceError> {
         let (address, _) = http::split(&stub.config_source)?;
-        let tls = http::tls(Some(&stub.ca), Some((&stub.certificate, &stub.key)))?;
+        let tls = http::tls(&stub.ca, Some((&stub.certificate, &stub.key)))?;
         Ok(Self { address, tls, polling: Mutex::default(), reporting: Mutex::default() })
     }
 

@@ -38,7 +38,9 @@ impl MemorySource {
 impl ConfigSource for MemorySource {
     async fn next(&self, after: Option<&str>) -> Result<Option<SealedNodeConfig>, SourceError> {
         let mut reader = self.config.subscribe();
-        let other = |config: &Option<SealedNodeConfig>| config.as_ref().is_some_and(|config| Some(config.hash.as_str()) != after);
+        let other = |config: &Option<SealedNodeConfig>| {
+            config.as_ref().is_some_and(|config| Some(config.hash.as_str()) != after)
+        };
         Ok(reader.wait_for(other).await.ok().and_then(|config| config.clone()))
     }
 
