@@ -25,7 +25,7 @@ use crate::parts::{self, Context};
 use crate::source::https::HttpsSource;
 use crate::source::order::Expected;
 use crate::source::{self, ConfigSource};
-use crate::{boot_id, duties, health, http, node_watch, paths, schedule};
+use crate::{api_servers, boot_id, duties, health, http, node_watch, paths, schedule};
 
 /// How the agent is started.
 #[derive(Clone, Debug)]
@@ -221,11 +221,12 @@ impl Agent {
             }
         };
         tokio::select! {
-            ((), (), (), (), (), ()) = async { tokio::join!(
+            ((), (), (), (), (), (), ()) = async { tokio::join!(
                 passes,
                 health::run(cx),
                 health::after_ready(cx),
-                node_watch::run(cx, &self.balancer),
+                node_watch::run(cx),
+                api_servers::run(cx, &self.balancer),
                 self.balance(cx),
                 duties,
             ) } => {}
@@ -256,7 +257,7 @@ impl Agent {
 
     /// The balancer in front of the API servers.
     async fn balance(&self, cx: &Context) {
-        node_watch::set_servers(cx, &self.balancer, self.ledger.get().api_servers);
+        api_servers::set(cx, &self.balancer, self.ledger.get().api_servers);
         let authority = cx.secrets().authorities.get(&Authority::Cluster).map_or("", String::as_str);
         let tls = match http::tls(authority, None) {
             Ok(tls) => tls,

@@ -5,6 +5,7 @@
 //! [`windlass_spec::report::NodeReport`] after each change, and, on control planes, the cluster's own duties.
 
 pub mod agent;
+pub mod api_servers;
 pub mod balancer;
 pub mod board;
 pub mod boot_id;

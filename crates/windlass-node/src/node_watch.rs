@@ -1,7 +1,7 @@
 //! Nodes as kubelet's own identity may see them.
 //!
-//! Inputs: kubelet's kubeconfig, the Nodes of the cluster. Outputs: routes to other machines' pods, the balancer's list of
-//! servers, and whether this machine's Node is Ready with this boot.
+//! Inputs: kubelet's kubeconfig, the Nodes of the cluster. Outputs: routes to other machines' pods, and
+//! whether this machine's Node is Ready with this boot.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 
-use crate::balancer::Balancer;
+use windlass_spec::report::PartState;
+
 use crate::boot_id;
 use crate::error::PartError;
 use crate::network::masquerade;
@@ -28,14 +29,12 @@ pub const NODE_PART: &str = "node";
 
 const PAUSE: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_secs(1);
-const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// What is kept of a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Facts {
     address: Option<IpAddr>,
     pods: Vec<IpNet>,
-    is_control_plane: bool,
     boot_id: String,
     ready: Result<(), String>,
 }
@@ -54,7 +53,6 @@ fn facts(node: &Node) -> Facts {
             .flatten()
             .filter_map(|cidr| cidr.parse().ok())
             .collect(),
-        is_control_plane: node.labels().contains_key(CONTROL_PLANE),
         boot_id: status
             .and_then(|status| status.node_info.as_ref())
             .map(|info| info.boot_id.clone())
@@ -89,18 +87,21 @@ fn routes(nodes: &BTreeMap<String, Facts>, own: &str, ranges: &[IpNet]) -> Route
 }
 
 /// Follows the Nodes for ever.
-pub async fn run(cx: &Context, balancer: &Balancer) {
+pub async fn run(cx: &Context) {
     loop {
-        if let Err(error) = follow(cx, balancer).await {
+        if let Err(error) = follow(cx).await {
             tracing::info!("nodes: {error}");
         }
         tokio::time::sleep(RETRY).await;
     }
 }
 
-async fn follow(cx: &Context, balancer: &Balancer) -> Result<(), PartError> {
+async fn follow(cx: &Context) -> Result<(), PartError> {
     set_masquerade(cx).await?;
-    let client = client(cx).await?;
+    if cx.board.state(NODE_PART) != Some(PartState::Done) {
+        cx.board.waiting(NODE_PART, "kubelet to get its client certificate");
+    }
+    let client = client(cx).await;
     let events = watcher(Api::<Node>::all(client), watcher::Config::default());
     pin_mut!(events);
     let mut nodes = BTreeMap::new();
@@ -125,20 +126,20 @@ async fn follow(cx: &Context, balancer: &Balancer) -> Result<(), PartError> {
                 return Err(PartError::Api { operation: "watching Nodes".to_owned(), cause });
             }
         }
-        take_up(cx, balancer, &nodes, &mut table).await;
+        take_up(cx, &nodes, &mut table).await;
     }
     Ok(())
 }
 
-async fn client(cx: &Context) -> Result<Client, PartError> {
+/// A client with kubelet's identity, once kubelet has it.
+pub async fn client(cx: &Context) -> Client {
     let path = cx.host.root.at(paths::KUBELET_KUBECONFIG);
     loop {
         if path.exists()
             && let Ok(client) = kubernetes::client(&path).await
         {
-            return Ok(client);
+            return client;
         }
-        cx.board.waiting(NODE_PART, "kubelet to get its client certificate");
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -155,15 +156,8 @@ async fn set_masquerade(cx: &Context) -> Result<(), PartError> {
     Ok(())
 }
 
-async fn take_up(cx: &Context, balancer: &Balancer, nodes: &BTreeMap<String, Facts>, table: &mut Option<Table>) {
+async fn take_up(cx: &Context, nodes: &BTreeMap<String, Facts>, table: &mut Option<Table>) {
     say_ready(cx, nodes);
-    let servers = api_servers(nodes, &cx.config().balancer.fallback);
-    if !servers.is_empty() {
-        if let Err(error) = cx.ledger.update(|ledger| ledger.api_servers.clone_from(&servers)) {
-            tracing::warn!("{error}");
-        }
-        set_servers(cx, balancer, servers);
-    }
     if cx.config().pod_network.routes {
         match set_routes(cx, nodes, table).await {
             Ok(0) => cx.board.done(NETWORK_PART, Vec::new()),
@@ -205,39 +199,14 @@ fn say_ready(cx: &Context, nodes: &BTreeMap<String, Facts>) {
     }
 }
 
-fn api_servers(nodes: &BTreeMap<String, Facts>, fallback: &str) -> Vec<String> {
-    let port = fallback.rsplit_once(':').map_or("6443", |(_, port)| port);
-    let servers = nodes.values().filter(|facts| facts.is_control_plane);
-    servers
-        .filter_map(|facts| {
-            Some(match facts.address? {
-                IpAddr::V4(address) => format!("{address}:{port}"),
-                IpAddr::V6(address) => format!("[{address}]:{port}"),
-            })
-        })
-        .collect()
-}
-
-/// Gives the balancer the servers seen and those of the configuration.
-pub fn set_servers(cx: &Context, balancer: &Balancer, seen: Vec<String>) {
-    let config = &cx.config().balancer;
-    let mut servers = config.servers.clone();
-    servers.extend(seen);
-    servers.sort();
-    servers.dedup();
-    let own = cx.config().cluster_duties.as_ref().and_then(|_| config.servers.first().cloned());
-    balancer.pool().set_when_different(servers, own, Some(config.fallback.clone()));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn node(address: &str, pods: &str, is_control_plane: bool) -> Facts {
+    fn node(address: &str, pods: &str) -> Facts {
         Facts {
             address: address.parse().ok(),
             pods: pods.parse().into_iter().collect(),
-            is_control_plane,
             boot_id: String::new(),
             ready: Ok(()),
         }
@@ -246,14 +215,13 @@ mod tests {
     #[test]
     fn routes_go_to_others_within_the_cluster() {
         let nodes = BTreeMap::from([
-            ("a".to_owned(), node("10.77.0.11", "10.244.0.0/24", true)),
-            ("b".to_owned(), node("10.77.0.21", "10.244.1.0/24", false)),
-            ("odd".to_owned(), node("10.77.0.22", "10.99.0.0/24", false)),
-            ("new".to_owned(), node("10.77.0.23", "", false)),
+            ("a".to_owned(), node("10.77.0.11", "10.244.0.0/24")),
+            ("b".to_owned(), node("10.77.0.21", "10.244.1.0/24")),
+            ("odd".to_owned(), node("10.77.0.22", "10.99.0.0/24")),
+            ("new".to_owned(), node("10.77.0.23", "")),
         ]);
         let ranges = ["10.244.0.0/16".parse().unwrap()];
         let wanted = routes(&nodes, "a", &ranges);
         assert_eq!(wanted, Routes::from([("10.244.1.0/24".parse().unwrap(), "10.77.0.21".parse().unwrap())]));
-        assert_eq!(api_servers(&nodes, "api.lab:443"), ["10.77.0.11:443"]);
     }
 }

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::exit::Outcome;
 
 mod bundle;
+mod agent;
 mod completion;
 mod hostd;
 mod machine;
@@ -22,6 +23,8 @@ pub(crate) struct Cli {
 enum Command {
     /// Build, list, verify and carry about the files and images of a Kubernetes release.
     Bundle(bundle::Args),
+    /// Run the agent of a machine, or show what it is doing.
+    Agent(agent::Args),
     /// Print a shell completion script.
     Completion(completion::Args),
     /// The daemon that keeps machines on this computer.
@@ -38,6 +41,7 @@ impl Cli {
     pub(crate) fn run(self) -> Outcome {
         match self.command {
             Command::Bundle(args) => bundle::run(&args),
+            Command::Agent(args) => agent::run(&args),
             Command::Completion(args) => completion::run(&args),
             Command::Hostd(args) => hostd::run(&args),
             Command::Machine(args) => machine::run(&args),
