@@ -51,7 +51,7 @@ async fn follow(cx: &Context, balancer: &Balancer) -> Result<(), PartError> {
 fn servers(slice: &EndpointSlice) -> Vec<String> {
     let ports = slice.ports.iter().flatten().filter_map(|port| port.port);
     let port = ports.min().unwrap_or(6443);
-    let addresses = slice.endpoints.iter().flat_map(|endpoint| &endpoint.addresses);
+    let addresses = slice.endpoints.iter().flatten().flat_map(|endpoint| &endpoint.addresses);
     let mut servers: Vec<String> =
         addresses.filter_map(|address| address.parse().ok()).map(|address| socket(address, port)).collect();
     servers.sort();
