@@ -76,7 +76,19 @@ impl Endpoint {
         Self { url: url.to_owned(), credentials: credentials.clone(), timeout }
     }
 
+    /// A channel would try a refused connection again until the time is over; one look beforehand tells at once.
+    async fn look(&self) -> Result<(), EtcdError> {
+        let fail = |cause: String| EtcdError::Connect { url: self.url.clone(), cause };
+        let address = self.url.trim_start_matches("https://").trim_end_matches('/');
+        match tokio::time::timeout(self.timeout, tokio::net::TcpStream::connect(address)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(fail(error.to_string())),
+            Err(_) => Err(fail("no answer in time".to_owned())),
+        }
+    }
+
     async fn connect(&self) -> Result<Client, EtcdError> {
+        self.look().await?;
         let tls = TlsOptions::new()
             .ca_certificate(Certificate::from_pem(&self.credentials.authority))
             .identity(Identity::from_pem(&self.credentials.certificate, &self.credentials.key));

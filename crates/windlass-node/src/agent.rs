@@ -340,3 +340,94 @@ async fn stopped(shutdown: &CancellationToken) {
     shutdown.cancelled().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::fixture;
+    use crate::source::memory::MemorySource;
+    use windlass_spec::identity::Generation;
+    use windlass_spec::node_config::{Content, File, Unit};
+    use windlass_spec::report::{NodeReport, PartState};
+
+    fn machine() -> fixture::Machine {
+        let mut machine = fixture::machine();
+        machine.change(|config| {
+            config.units =
+                vec![Unit { name: "kubelet.service".into(), content: "[Service]\n".into(), restart_on: Vec::new() }];
+        });
+        machine
+    }
+
+    fn motd(machine: &mut fixture::Machine, generation: u64, text: &str) {
+        machine.change(|config| {
+            config.generation = Generation(generation);
+            config.files = vec![File {
+                path: "/etc/motd".into(),
+                mode: "0644".into(),
+                owner: None,
+                content: Content::Text(text.into()),
+            }];
+        });
+    }
+
+    async fn until(source: &MemorySource, what: impl Fn(&NodeReport) -> bool) -> NodeReport {
+        let wait = async {
+            loop {
+                if let Some(report) = source.reports().into_iter().rev().find(|report| what(report)) {
+                    return report;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        match tokio::time::timeout(Duration::from_secs(10), wait).await {
+            Ok(report) => report,
+            Err(_) => panic!("{:#?}", source.reports().last()),
+        }
+    }
+
+    fn is_done(report: &NodeReport, part: &str, generation: u64) -> bool {
+        report.config.as_ref().is_some_and(|config| config.generation.0 == generation)
+            && report.parts.iter().any(|found| found.part == part && found.state == PartState::Done)
+    }
+
+    #[tokio::test]
+    async fn it_follows_its_source_refuses_what_is_stale_and_goes_on_without_it() {
+        let mut machine = machine();
+        let source = Arc::new(MemorySource::default());
+        let cx = machine.context();
+        let expected = Expected { cluster_id: fixture::CLUSTER_ID.into(), machine: "lab-cp-a".into() };
+        let shutdown = CancellationToken::new();
+        let agent = Agent::new(cx.host.clone(), expected.clone(), source.clone()).unwrap();
+        let stop = shutdown.clone();
+        let running = tokio::spawn(async move { agent.run(stop).await });
+
+        until(&source, |report| report.parts.iter().any(|part| matches!(part.state, PartState::Waiting { .. }))).await;
+        for (generation, text) in [(2, "two"), (3, "three")] {
+            motd(&mut machine, generation, text);
+            source.put((*machine.context().sealed).clone());
+            until(&source, |report| is_done(report, "kubelet", generation)).await;
+            assert_eq!(fs_err::read_to_string(machine.path("/etc/motd")).unwrap(), text);
+        }
+        motd(&mut machine, 1, "stale");
+        source.put((*machine.context().sealed).clone());
+        let failed = |report: &NodeReport| {
+            report.parts.iter().any(|part| part.part == source::PART && matches!(part.state, PartState::Failed { .. }))
+        };
+        until(&source, failed).await;
+        assert_eq!(fs_err::read_to_string(machine.path("/etc/motd")).unwrap(), "three");
+        shutdown.cancel();
+        running.await.unwrap();
+
+        fs_err::remove_file(machine.path("/etc/motd")).unwrap();
+        let silent = Arc::new(MemorySource::default());
+        let agent = Agent::new(cx.host, expected, silent.clone()).unwrap();
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        let running = tokio::spawn(async move { agent.run(stop).await });
+        until(&silent, |report| is_done(report, "files", 3)).await;
+        assert_eq!(fs_err::read_to_string(machine.path("/etc/motd")).unwrap(), "three", "from the kept configuration");
+        shutdown.cancel();
+        running.await.unwrap();
+    }
+}

@@ -22,15 +22,15 @@ const PATIENCE: u32 = 300;
 
 /// Applies everything; returns when all is there.
 pub async fn run(cx: &Context, duties: &ClusterDuties) {
+    cx.board.waiting(BOOTSTRAP_PART, "the own API server");
     let mut pause = PAUSE;
+    let mut prepared = None;
     for failures in 0.. {
-        match try_once(cx, duties).await {
+        match try_once(cx, duties, &mut prepared).await {
             Ok(count) => return cx.board.done(BOOTSTRAP_PART, vec![format!("applied {count} objects")]),
-            Err(error) if failures < PATIENCE => {
-                tracing::debug!("{error}");
-                cx.board.waiting(BOOTSTRAP_PART, "the own API server");
-            }
+            Err(error) if failures < PATIENCE => tracing::debug!("{error}"),
             Err(error) => {
+                prepared = None;
                 cx.board.failed(BOOTSTRAP_PART, error.to_string(), Vec::new());
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
@@ -39,12 +39,21 @@ pub async fn run(cx: &Context, duties: &ClusterDuties) {
     }
 }
 
-async fn try_once(cx: &Context, duties: &ClusterDuties) -> Result<usize, PartError> {
-    let objects = kubernetes::objects(&duties.bootstrap)?;
-    let client = kubernetes::client(&cx.host.root.at(&duties.bootstrap_kubeconfig)).await?;
+/// Objects and client, kept from try to try.
+type Prepared = Option<(Client, Vec<DynamicObject>)>;
+
+async fn try_once(cx: &Context, duties: &ClusterDuties, prepared: &mut Prepared) -> Result<usize, PartError> {
+    let (client, objects) = match prepared {
+        Some(prepared) => prepared,
+        None => {
+            let objects = kubernetes::objects(&duties.bootstrap)?;
+            let client = kubernetes::client(&cx.host.root.at(&duties.bootstrap_kubeconfig)).await?;
+            prepared.insert((client, objects))
+        }
+    };
     let (first, then): (Vec<_>, Vec<_>) = objects.iter().partition(|object| kubernetes::is_foundation(object));
     for group in [first, then] {
-        try_join_all(group.into_iter().map(|object| apply(&client, object))).await?;
+        try_join_all(group.into_iter().map(|object| apply(client, object))).await?;
     }
     Ok(objects.len())
 }

@@ -28,7 +28,7 @@ pub const MANIFEST_PART: &str = "etcd-manifest";
 /// Part that says whether the member is healthy.
 pub const PART: &str = "etcd";
 
-const ASK: Duration = Duration::from_millis(700);
+const ASK: Duration = Duration::from_millis(500);
 const CHANGE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 

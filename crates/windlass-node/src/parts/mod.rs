@@ -30,6 +30,8 @@ pub mod volumes;
 
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod volumes_zoo;
 
 /// What every part works with.
 #[derive(Clone)]
