@@ -40,7 +40,9 @@ enum Command {
         output: Format,
     },
     /// End the daemon. Machines go on; the next command that needs it starts it again.
-    #[command(after_help = "Examples:\n  windlass hostd stop\n  windlass hostd stop --machines    # before a shutdown of the host")]
+    #[command(
+        after_help = "Examples:\n  windlass hostd stop\n  windlass hostd stop --machines    # before a shutdown of the host"
+    )]
     Stop {
         /// Stop every machine first, in order; they come back with `windlass hostd start`.
         #[arg(long)]
@@ -142,7 +144,8 @@ async fn status(output: Format) -> Outcome {
             Some(_) => "Running",
             None => "Stopped",
         };
-        let text = |read: fn(&local::protocol::Hello) -> String| hello.as_ref().map(read).unwrap_or_else(|| "-".to_owned());
+        let text =
+            |read: fn(&local::protocol::Hello) -> String| hello.as_ref().map(read).unwrap_or_else(|| "-".to_owned());
         table.row([
             state.to_owned(),
             text(|hello| hello.pid.to_string()),

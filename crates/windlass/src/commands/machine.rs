@@ -33,7 +33,9 @@ enum Command {
         output: Format,
     },
     /// Print a machine's journal, also after its death.
-    #[command(after_help = "Examples:\n  windlass machine logs lab-cp-a --unit kubelet --tail 50\n  windlass machine logs lab-cp-a --console")]
+    #[command(
+        after_help = "Examples:\n  windlass machine logs lab-cp-a --unit kubelet --tail 50\n  windlass machine logs lab-cp-a --console"
+    )]
     Logs(Logs),
     /// Start a stopped machine.
     #[command(after_help = "Examples:\n  windlass machine start lab-md-1")]
@@ -48,7 +50,9 @@ enum Command {
     #[command(after_help = "Examples:\n  windlass machine kill lab-md-1")]
     Kill(Named),
     /// Run a command, or a shell, inside a machine; standard input, output and the exit code pass through.
-    #[command(after_help = "Examples:\n  windlass machine shell lab-cp-a\n  windlass machine shell lab-cp-a -- journalctl -u kubelet -n 20\n  echo hello | windlass machine shell lab-cp-a -- tee /tmp/x")]
+    #[command(
+        after_help = "Examples:\n  windlass machine shell lab-cp-a\n  windlass machine shell lab-cp-a -- journalctl -u kubelet -n 20\n  echo hello | windlass machine shell lab-cp-a -- tee /tmp/x"
+    )]
     Shell(Shell),
 }
 

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::Outcome;
 
-mod bundle;
 mod agent;
+mod bundle;
 mod completion;
 mod hostd;
 mod machine;
