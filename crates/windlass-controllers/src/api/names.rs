@@ -76,6 +76,8 @@ pub const FORM_ATTEMPT: &str = "windlass.dev/form-attempt";
 pub const FORMED_BY: &str = "windlass.dev/formed-by";
 /// On a ControlPlane: JSON of each slot's address, for life.
 pub const SLOT_ADDRESSES: &str = "windlass.dev/slot-addresses";
+/// On a NodeConfig: the machine's Node was Ready once, so its join token is spent.
+pub const JOINED: &str = "windlass.dev/joined";
 /// On a bootstrap Secret: generation of the node config inside.
 pub const CONFIG_GENERATION: &str = "windlass.dev/config-generation";
 /// On a bootstrap Secret: hash of the node config inside.
@@ -120,19 +122,4 @@ pub fn kubeconfig_secret(cluster: &str) -> String {
 /// Name of the Secret that holds one of a cluster's authorities.
 pub fn authority_secret(cluster: &str, kind: windlass_pki::SecretKind) -> String {
     format!("{cluster}-{}", kind.suffix())
-}
-
-/// Name of a worker Machine.
-pub fn worker_machine(cluster: &str, group: &str, ordinal: u32) -> String {
-    format!("{cluster}-{group}-{ordinal}")
-}
-
-/// Name of a control-plane Machine.
-pub fn control_plane_machine(cluster: &str, slot: windlass_spec::identity::Slot) -> String {
-    format!("{cluster}-cp-{slot}")
-}
-
-/// Name of an instance group's MachineDeployment and templates.
-pub fn group(cluster: &str, group: &str) -> String {
-    format!("{cluster}-{group}")
 }

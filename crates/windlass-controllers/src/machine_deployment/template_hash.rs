@@ -9,6 +9,9 @@ use crate::api::cluster_api::shared::MachineTemplate;
 use crate::api::windlass::{LocalMachineTemplateSpec, NodeConfigTemplateSpec};
 use crate::index::{Index, Key};
 
+/// Characters of a hash, as many as names leave room for.
+const LENGTH: usize = windlass_spec::names::GROUP_SUFFIX - 1;
+
 /// The hash for a deployment; none while a template is missing.
 pub(crate) fn of(index: &Index, deployment: &MachineDeployment) -> Option<String> {
     let namespace = deployment.namespace().unwrap_or_default();
@@ -27,5 +30,5 @@ fn hash(template: &MachineTemplate, config: &NodeConfigTemplateSpec, local: &Loc
     template.spec.readiness_gates = Vec::new();
     template.metadata = None;
     let text = serde_json::to_string(&(template, config, local)).unwrap_or_default();
-    hex::encode(Sha256::digest(text))[..10].to_owned()
+    hex::encode(Sha256::digest(text))[..LENGTH].to_owned()
 }

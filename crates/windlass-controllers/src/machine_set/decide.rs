@@ -102,7 +102,7 @@ pub(crate) fn group(set: &MachineSet) -> String {
 fn free_names(seen: &Observed<'_>, count: usize) -> Vec<String> {
     let group = group(seen.set);
     (1..=u32::MAX)
-        .map(|ordinal| names::worker_machine(&seen.set.spec.cluster_name, &group, ordinal))
+        .map(|number| windlass_spec::names::worker_machine(&seen.set.spec.cluster_name, &group, number))
         .filter(|name| !seen.taken.contains(name))
         .take(count)
         .collect()

@@ -183,8 +183,15 @@ impl Routed for MachineHealthCheck {
 }
 
 impl Routed for NodeConfig {
-    fn wakes(_: &Change<Self>, key: &Key, _: &Index) -> Wakes {
-        vec![(Thing::NodeConfig, key.clone()), (Thing::Machine, key.clone()), (Thing::LocalMachine, key.clone())]
+    fn wakes(change: &Change<Self>, key: &Key, index: &Index) -> Wakes {
+        let mut wakes =
+            vec![(Thing::NodeConfig, key.clone()), (Thing::Machine, key.clone()), (Thing::LocalMachine, key.clone())];
+        if change.differs(|config| config.metadata.annotations.clone())
+            && let Some(cluster) = cluster_of(change, key)
+        {
+            wakes.extend(control_plane_configs(&cluster, index));
+        }
+        wakes
     }
 }
 

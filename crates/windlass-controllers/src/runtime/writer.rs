@@ -8,7 +8,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -115,6 +117,45 @@ impl Writer {
         }
     }
 
+    /// Applies a Secret; the index keeps its metadata.
+    pub(crate) async fn apply_secret(&self, manager: &'static str, secret: &Secret) -> Result<(), ReconcileError> {
+        let key = Key::of(secret);
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        self.metrics.wrote("apply");
+        let parameters = PatchParams::apply(manager).force();
+        match api.patch(&key.name, &parameters, &Patch::Apply(secret)).await {
+            Ok(after) => {
+                self.keep_secret(after);
+                Ok(())
+            }
+            Err(error) => Err(failed::<Secret>("apply", &key, error)),
+        }
+    }
+
+    /// Makes a Secret; one that exists is left as it is.
+    pub(crate) async fn create_secret(&self, secret: &Secret) -> Result<bool, ReconcileError> {
+        let key = Key::of(secret);
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        self.metrics.wrote("create");
+        match api.create(&PostParams::default(), secret).await {
+            Ok(made) => {
+                self.keep_secret(made);
+                Ok(true)
+            }
+            Err(error) if is_conflict(&error) => Ok(false),
+            Err(error) => Err(failed::<Secret>("create", &key, error)),
+        }
+    }
+
+    fn keep_secret(&self, secret: Secret) {
+        let key = Key::of(&secret);
+        let known: PartialObjectMeta<Secret> = secret.metadata.into_response_partial();
+        if let Some(change) = self.index.secrets.observe(known) {
+            let wakes = <PartialObjectMeta<Secret> as Routed>::wakes(&change, &key, &self.index);
+            self.queues.wake_all(wakes);
+        }
+    }
+
     /// Deletes an object of this identity; one that is gone or another is no error.
     pub(crate) async fn delete<K: Written>(&self, table: &Table<K>, object: &K) -> Result<(), ReconcileError> {
         if objects::is_deleting(object) {
@@ -174,10 +215,17 @@ impl Writer {
         object: &K,
         replicas: i32,
     ) -> Result<Arc<K>, ReconcileError> {
-        let patch = json!({
-            "metadata": { "resourceVersion": object.meta().resource_version },
-            "spec": { "replicas": replicas },
-        });
+        self.merge_spec(table, object, json!({ "replicas": replicas })).await
+    }
+
+    /// Fills in fields of a spec, only if nobody changed the object since it was read.
+    pub(crate) async fn merge_spec<K: Written>(
+        &self,
+        table: &Table<K>,
+        object: &K,
+        spec: Value,
+    ) -> Result<Arc<K>, ReconcileError> {
+        let patch = json!({ "metadata": { "resourceVersion": object.meta().resource_version }, "spec": spec });
         self.merge_patch(table, object, patch).await
     }
 
