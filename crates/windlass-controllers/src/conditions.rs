@@ -50,11 +50,7 @@ impl Judged {
 
     /// `Paused`, always there.
     pub fn paused(paused: bool) -> Self {
-        if paused {
-            Self::yes(types::PAUSED, Reason::Paused)
-        } else {
-            Self::no(types::PAUSED, Reason::NotPaused, "")
-        }
+        if paused { Self::yes(types::PAUSED, Reason::Paused) } else { Self::no(types::PAUSED, Reason::NotPaused, "") }
     }
 
     /// `Deleting`, always there.

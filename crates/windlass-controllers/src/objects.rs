@@ -76,15 +76,6 @@ pub(crate) fn meta(namespace: &str, name: &str, cluster: &str, owners: Vec<Owner
     }
 }
 
-/// Metadata that names an object and nothing else, for writing one aspect of it.
-pub(crate) fn named<K: Resource>(object: &K) -> ObjectMeta {
-    ObjectMeta {
-        name: object.meta().name.clone(),
-        namespace: object.meta().namespace.clone(),
-        ..ObjectMeta::default()
-    }
-}
-
 /// When it was made.
 pub(crate) fn created<K: Resource>(object: &K) -> Option<jiff::Timestamp> {
     object.meta().creation_timestamp.as_ref().map(|time| time.0)

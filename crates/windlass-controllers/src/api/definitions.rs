@@ -90,24 +90,61 @@ fn cluster_api_kinds() -> Vec<CustomResourceDefinition> {
     let kinds = [
         (Cluster::crd(), cluster_columns()),
         (Machine::crd(), machine_columns()),
-        (MachineSet::crd(), vec![
-            CLUSTER, DESIRED, CURRENT, READY_COUNT, AVAILABLE_COUNT, UP_TO_DATE_COUNT, PAUSED, AGE, TEMPLATE_VERSION,
-        ]),
-        (MachineDeployment::crd(), vec![
-            CLUSTER, AVAILABLE, DESIRED, CURRENT, READY_COUNT, AVAILABLE_COUNT, UP_TO_DATE_COUNT, PAUSED, PHASE, AGE,
-            TEMPLATE_VERSION,
-        ]),
-        (MachineHealthCheck::crd(), vec![
-            CLUSTER,
-            Column("Replicas", "integer", ".status.expectedMachines", Always),
-            Column("Healthy", "integer", ".status.currentHealthy", Always),
-            PAUSED,
-            AGE,
-        ]),
-        (MachinePool::crd(), vec![
-            CLUSTER, DESIRED, CURRENT, READY_COUNT, AVAILABLE_COUNT, UP_TO_DATE_COUNT, PAUSED, PHASE, AGE,
-            TEMPLATE_VERSION,
-        ]),
+        (
+            MachineSet::crd(),
+            vec![
+                CLUSTER,
+                DESIRED,
+                CURRENT,
+                READY_COUNT,
+                AVAILABLE_COUNT,
+                UP_TO_DATE_COUNT,
+                PAUSED,
+                AGE,
+                TEMPLATE_VERSION,
+            ],
+        ),
+        (
+            MachineDeployment::crd(),
+            vec![
+                CLUSTER,
+                AVAILABLE,
+                DESIRED,
+                CURRENT,
+                READY_COUNT,
+                AVAILABLE_COUNT,
+                UP_TO_DATE_COUNT,
+                PAUSED,
+                PHASE,
+                AGE,
+                TEMPLATE_VERSION,
+            ],
+        ),
+        (
+            MachineHealthCheck::crd(),
+            vec![
+                CLUSTER,
+                Column("Replicas", "integer", ".status.expectedMachines", Always),
+                Column("Healthy", "integer", ".status.currentHealthy", Always),
+                PAUSED,
+                AGE,
+            ],
+        ),
+        (
+            MachinePool::crd(),
+            vec![
+                CLUSTER,
+                DESIRED,
+                CURRENT,
+                READY_COUNT,
+                AVAILABLE_COUNT,
+                UP_TO_DATE_COUNT,
+                PAUSED,
+                PHASE,
+                AGE,
+                TEMPLATE_VERSION,
+            ],
+        ),
     ];
     kinds.into_iter().map(|(crd, columns)| finish(crd, columns, "cluster-api", Some("v1beta2"))).collect()
 }
@@ -119,27 +156,48 @@ fn windlass_kinds() -> Vec<CustomResourceDefinition> {
     let kinds = [
         (WindlassCluster::crd(), windlass_cluster_columns(), "windlass"),
         (ControlPlane::crd(), control_plane_columns(), "control-plane-windlass"),
-        (NodeConfig::crd(), vec![
-            CLUSTER_LABEL,
-            Column("Group", "string", ".spec.group", Always),
-            Column("Generation", "integer", ".status.configGeneration", Always),
-            READY, REASON, PAUSED, AGE,
-        ], "bootstrap-windlass"),
+        (
+            NodeConfig::crd(),
+            vec![
+                CLUSTER_LABEL,
+                Column("Group", "string", ".spec.group", Always),
+                Column("Generation", "integer", ".status.configGeneration", Always),
+                READY,
+                REASON,
+                PAUSED,
+                AGE,
+            ],
+            "bootstrap-windlass",
+        ),
         (NodeConfigTemplate::crd(), vec![CLUSTER_LABEL, AGE], "bootstrap-windlass"),
-        (LocalCluster::crd(), vec![
-            CLUSTER_LABEL,
-            Column("Endpoint", "string", ".spec.controlPlaneEndpoint.host", Always),
-            Column("Subnet", "string", ".status.network.subnet", Always),
-            READY, REASON, PAUSED, AGE,
-        ], "infrastructure-windlass"),
-        (LocalMachine::crd(), vec![
-            CLUSTER_LABEL,
-            Column("State", "string", ".status.state", Always),
-            Column("Address", "string", ".status.addresses[?(@.type==\"InternalIP\")].address", Always),
-            Column("Part", "string", ".status.agent.part", Always),
-            Column("Waits for", "string", ".status.agent.message", Always),
-            READY, provider_id, PAUSED, AGE,
-        ], "infrastructure-windlass"),
+        (
+            LocalCluster::crd(),
+            vec![
+                CLUSTER_LABEL,
+                Column("Endpoint", "string", ".spec.controlPlaneEndpoint.host", Always),
+                Column("Subnet", "string", ".status.network.subnet", Always),
+                READY,
+                REASON,
+                PAUSED,
+                AGE,
+            ],
+            "infrastructure-windlass",
+        ),
+        (
+            LocalMachine::crd(),
+            vec![
+                CLUSTER_LABEL,
+                Column("State", "string", ".status.state", Always),
+                Column("Address", "string", ".status.addresses[?(@.type==\"InternalIP\")].address", Always),
+                Column("Part", "string", ".status.agent.part", Always),
+                Column("Waits for", "string", ".status.agent.message", Always),
+                READY,
+                provider_id,
+                PAUSED,
+                AGE,
+            ],
+            "infrastructure-windlass",
+        ),
         (LocalMachineTemplate::crd(), vec![CLUSTER_LABEL, AGE], "infrastructure-windlass"),
     ];
     kinds.into_iter().map(|(crd, columns, provider)| finish(crd, columns, provider, Some("v1alpha1"))).collect()
@@ -220,12 +278,7 @@ fn control_plane_columns() -> Vec<Column> {
         READY_COUNT,
         AVAILABLE_COUNT,
         UP_TO_DATE_COUNT,
-        Column(
-            "Initialized",
-            "boolean",
-            ".status.initialization.controlPlaneInitialized",
-            Always,
-        ),
+        Column("Initialized", "boolean", ".status.initialization.controlPlaneInitialized", Always),
         PAUSED,
         AGE,
         Column("Version", "string", ".spec.version", Always),

@@ -165,13 +165,11 @@ fn judge(
     let workers_available = workers_available(below);
     let deleting = Judged::deleting(seen.step.map(|step| deletion(below, step)));
     let parts = [&deleting, &probe, &infrastructure, &plane, &workers_available];
-    let available =
-        summary(types::AVAILABLE, &parts, &[types::DELETING], Reason::Available, Reason::NotAvailable);
+    let available = summary(types::AVAILABLE, &parts, &[types::DELETING], Reason::Available, Reason::NotAvailable);
     let available = with_gates(seen.cluster, before, available);
     let [rolling, up, down] = movements(below);
-    let ready = |type_, machines: &[&Machine]| {
-        machines_judged(type_, types::READY, machines, Reason::Ready, Reason::NotReady)
-    };
+    let ready =
+        |type_, machines: &[&Machine]| machines_judged(type_, types::READY, machines, Reason::Ready, Reason::NotReady);
     let fresh = |type_, machines: &[&Machine]| {
         machines_judged(type_, types::UP_TO_DATE, machines, Reason::UpToDate, Reason::NotUpToDate)
     };
@@ -224,8 +222,7 @@ fn workers_available(below: &Descendants) -> Judged {
         .iter()
         .filter_map(|deployment| {
             let name = deployment.metadata.name.clone().unwrap_or_default();
-            let condition =
-                deployment.status.as_ref().and_then(|status| status.conditions.get(types::AVAILABLE));
+            let condition = deployment.status.as_ref().and_then(|status| status.conditions.get(types::AVAILABLE));
             match condition {
                 Some(condition) if condition.status == Truth::True => None,
                 Some(condition) => Some(format!("{name}: {}", condition.message)),
@@ -267,9 +264,7 @@ fn movements(below: &Descendants) -> [Judged; 3] {
 
 fn deletion(below: &Descendants, step: Step) -> (Reason, String) {
     match step {
-        Step::Workers => {
-            (Reason::WaitingForWorkersDeletion, format!("{} worker Machines left", below.workers().len()))
-        }
+        Step::Workers => (Reason::WaitingForWorkersDeletion, format!("{} worker Machines left", below.workers().len())),
         Step::ControlPlane => {
             (Reason::WaitingForControlPlaneDeletion, format!("{} control-plane Machines left", below.planes().len()))
         }

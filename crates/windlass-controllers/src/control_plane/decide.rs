@@ -165,8 +165,5 @@ fn formed_now(seen: &Observed<'_>, wanted: &[Slot], again: &mut Next) -> Option<
 /// Since when the machine runs: no member is older.
 fn etcd_since(member: &Member) -> Option<Time> {
     let status = member.local.as_ref()?.status.as_ref()?;
-    status
-        .conditions
-        .get(crate::reasons::types::MACHINE_RUNNING)
-        .map(|condition| condition.last_transition_time)
+    status.conditions.get(crate::reasons::types::MACHINE_RUNNING).map(|condition| condition.last_transition_time)
 }

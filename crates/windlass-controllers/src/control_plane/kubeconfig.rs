@@ -33,7 +33,9 @@ pub(super) async fn ensure(context: &Context, plane: &ControlPlane, cluster: &Ke
     let name = names::kubeconfig_secret(&cluster.name);
     let now = Timestamp::now();
     if let Some(secret) = context.index.secrets.get(&cluster.sibling(&name)) {
-        if !objects::is_controlled_by(&*secret, plane) && objects::controller_of(&*secret).is_some() {
+        let is_ours = objects::is_controlled_by(&*secret, plane) || objects::has_annotation(&*secret, names::EXPIRES);
+        if !is_ours {
+            // Somebody gave their own.
             return Ok(Next::Await);
         }
         let expires = objects::annotation(&*secret, names::EXPIRES).and_then(|text| text.parse::<Timestamp>().ok());

@@ -116,11 +116,7 @@ fn members(context: &Context, cluster: &Key) -> Vec<Member> {
 }
 
 /// Writes durable facts down before anything is built on them.
-async fn record(
-    context: &Context,
-    plane: Arc<ControlPlane>,
-    plan: &Plan,
-) -> Result<Arc<ControlPlane>, ReconcileError> {
+async fn record(context: &Context, plane: Arc<ControlPlane>, plan: &Plan) -> Result<Arc<ControlPlane>, ReconcileError> {
     if plan.record.is_empty() {
         return Ok(plane);
     }

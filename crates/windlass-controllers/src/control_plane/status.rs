@@ -78,10 +78,7 @@ fn etcd(plane: &ControlPlane, members: &[Member]) -> EtcdStatus {
             healthy: member.member_id().is_some() && has_done(member, "etcd"),
         })
     });
-    EtcdStatus {
-        formed_by: objects::annotation(plane, names::FORMED_BY).map(str::to_owned),
-        members: known.collect(),
-    }
+    EtcdStatus { formed_by: objects::annotation(plane, names::FORMED_BY).map(str::to_owned), members: known.collect() }
 }
 
 fn judge(
@@ -93,8 +90,8 @@ fn judge(
 ) -> Vec<Judged> {
     let wanted = if objects::is_deleting(plane) { 0 } else { plane.spec.replicas };
     let there = i32::try_from(machines.len()).unwrap_or(i32::MAX);
-    let deleting = objects::is_deleting(plane)
-        .then(|| (Reason::WaitingForMachinesDeletion, format!("{there} Machines left")));
+    let deleting =
+        objects::is_deleting(plane).then(|| (Reason::WaitingForMachinesDeletion, format!("{there} Machines left")));
     let up = (there < wanted).then(|| (Reason::ScalingUp, format!("{there} of {wanted} Machines")));
     let down = (there > wanted).then(|| (Reason::ScalingDown, format!("{there} Machines, {wanted} wanted")));
     let fresh =
@@ -126,9 +123,9 @@ fn judge(
 }
 
 fn is_outdated(machines: &[&Machine]) -> bool {
-    machines.iter().any(|machine| {
-        machine.status.as_ref().is_some_and(|status| status.conditions.is_false(types::UP_TO_DATE))
-    })
+    machines
+        .iter()
+        .any(|machine| machine.status.as_ref().is_some_and(|status| status.conditions.is_false(types::UP_TO_DATE)))
 }
 
 fn judge_certificates(certificates: Certificates) -> Judged {
@@ -161,7 +158,9 @@ fn judge_etcd(plane: &ControlPlane, members: &[Member]) -> Judged {
             let member = members.iter().find(|member| member.slot == Some(*slot));
             match member {
                 None => Some(format!("slot {slot} has no machine")),
-                Some(member) if member.member_id().is_none() => Some(format!("the member of slot {slot} is not started")),
+                Some(member) if member.member_id().is_none() => {
+                    Some(format!("the member of slot {slot} is not started"))
+                }
                 Some(member) if !has_done(member, "etcd") => Some(format!("the member of slot {slot} is not healthy")),
                 Some(_) => None,
             }
@@ -188,7 +187,11 @@ fn judge_components(members: &[Member]) -> Judged {
     } else if faults.is_empty() {
         Judged::yes(types::COMPONENTS_HEALTHY, Reason::ComponentsHealthy)
     } else {
-        Judged::no(types::COMPONENTS_HEALTHY, Reason::ComponentsNotHealthy, format!("not healthy: {}", faults.join(", ")))
+        Judged::no(
+            types::COMPONENTS_HEALTHY,
+            Reason::ComponentsNotHealthy,
+            format!("not healthy: {}", faults.join(", ")),
+        )
     }
 }
 

@@ -18,7 +18,7 @@ use crate::api::windlass::{
 
 pub(crate) use inventories::Inventories;
 pub(crate) use nodes::{Connection, Nodes};
-pub(crate) use table::{Change, Indexed, Key, Table, is_newer};
+pub(crate) use table::{Change, Indexed, Key, Table};
 
 /// Everything known.
 #[derive(Default)]

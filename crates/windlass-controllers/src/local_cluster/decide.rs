@@ -20,7 +20,9 @@ pub(super) enum Step {
     /// Somebody else provides it.
     External,
     EnsureNetwork,
-    WaitForMachines { left: usize },
+    WaitForMachines {
+        left: usize,
+    },
     DeleteVolumes(Vec<String>),
     DeleteNetwork,
 }

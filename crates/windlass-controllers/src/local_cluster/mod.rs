@@ -194,8 +194,8 @@ async fn say(
     let before = local.status.clone().unwrap_or_default();
     let generation = objects::generation(local);
     let judged = [ready, Judged::deleting(deleting), Judged::paused(false)];
-    let provisioned = network.is_some()
-        || before.initialization.as_ref().is_some_and(|reached| reached.provisioned == Some(true));
+    let provisioned =
+        network.is_some() || before.initialization.as_ref().is_some_and(|reached| reached.provisioned == Some(true));
     let domains = local.spec.failure_domains.iter().map(|name| FailureDomain {
         name: name.clone(),
         control_plane: Some(true),

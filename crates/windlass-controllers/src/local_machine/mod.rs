@@ -117,7 +117,9 @@ async fn advance(
         });
         let done = match step {
             Step::Nothing => break None,
-            Step::WaitForNetwork => break Some((Reason::WaitingForNetwork, "the cluster's network is not there".into())),
+            Step::WaitForNetwork => {
+                break Some((Reason::WaitingForNetwork, "the cluster's network is not there".into()));
+            }
             Step::Reserve => reserve(context, scope, &mut local, &mut kept).await,
             Step::MakeVolumes => make_volumes(context, scope, &local).await.map(|()| volumes_made = true),
             Step::MakeMachine => make_machine(context, scope, &local).await.map(|()| machine_made = true),
@@ -245,8 +247,7 @@ async fn say(
     let ready = Judged { type_: types::READY, ..running.clone() };
     let judged = [ready, running, config, converged, Judged::deleting(None), Judged::paused(false)];
     let made = machine.as_ref().is_some_and(|machine| machine.state != MachineState::Reserved);
-    let provisioned =
-        made || before.initialization.as_ref().is_some_and(|reached| reached.provisioned == Some(true));
+    let provisioned = made || before.initialization.as_ref().is_some_and(|reached| reached.provisioned == Some(true));
     let status = LocalMachineStatus {
         conditions: settle(&before.conditions, &judged, generation, context.now()),
         initialization: Some(LocalInitialization { provisioned: Some(provisioned) }),

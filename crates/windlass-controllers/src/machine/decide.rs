@@ -193,11 +193,7 @@ fn deletion_times(seen: &Observed<'_>, before: Option<MachineDeletionStatus>) ->
     Some(times)
 }
 
-fn judge(
-    seen: &Observed<'_>,
-    before: &MachineStatus,
-    deleting: Option<(Reason, String)>,
-) -> (Vec<Judged>, Next) {
+fn judge(seen: &Observed<'_>, before: &MachineStatus, deleting: Option<(Reason, String)>) -> (Vec<Judged>, Next) {
     let config = seen.config.as_ref().and_then(|config| config.status.as_ref()?.conditions.get(types::READY));
     let config = Judged::mirror(
         types::BOOTSTRAP_CONFIG_READY,

@@ -114,8 +114,7 @@ async fn fill_in(context: &Context, machine: Arc<Machine>, key: &Key) -> Result<
         .and_then(|config| config.status.as_ref()?.data_secret_name.clone())
         .or_else(|| machine.spec.bootstrap.data_secret_name.clone());
     let provider_id = machine.spec.provider_id.clone().or(provider_id);
-    let unchanged =
-        provider_id == machine.spec.provider_id && secret == machine.spec.bootstrap.data_secret_name;
+    let unchanged = provider_id == machine.spec.provider_id && secret == machine.spec.bootstrap.data_secret_name;
     if unchanged {
         return Ok(machine);
     }

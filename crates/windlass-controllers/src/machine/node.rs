@@ -38,11 +38,11 @@ pub(super) async fn annotate(
     }
     let tree: serde_json::Map<String, serde_json::Value> =
         wanted.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    let patch = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"annotations": tree}});
+    let patch = Patch::Apply(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"annotations": tree}}));
     let parameters = PatchParams::apply(MANAGER).force();
     let api: Api<Node> = Api::all(client);
     let name = node.name_any();
-    let request = api.patch(&name, &parameters, &Patch::Apply(patch));
+    let request = api.patch(&name, &parameters, &patch);
     in_time(cluster, "annotate Node", request).await.map(|_| ())
 }
 
@@ -50,9 +50,9 @@ pub(super) async fn annotate(
 pub(super) async fn cordon(client: Client, cluster: &Key, node: &Node) -> Result<(), ReconcileError> {
     let api: Api<Node> = Api::all(client);
     let name = node.name_any();
-    let patch = json!({"spec": {"unschedulable": true}});
+    let patch = Patch::Merge(json!({"spec": {"unschedulable": true}}));
     let parameters = PatchParams::default();
-    let request = api.patch(&name, &parameters, &Patch::Merge(patch));
+    let request = api.patch(&name, &parameters, &patch);
     in_time(cluster, "cordon Node", request).await.map(|_| ())
 }
 
@@ -72,9 +72,9 @@ async fn in_time<T>(
     operation: &'static str,
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<Option<T>, ReconcileError> {
-    let answer = tokio::time::timeout(PATIENCE, request).await.unwrap_or_else(|_| {
-        Err(kube::Error::Service(format!("no answer within {} s", PATIENCE.as_secs()).into()))
-    });
+    let answer = tokio::time::timeout(PATIENCE, request)
+        .await
+        .unwrap_or_else(|_| Err(kube::Error::Service(format!("no answer within {} s", PATIENCE.as_secs()).into())));
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error) if is_not_found(&error) => Ok(None),

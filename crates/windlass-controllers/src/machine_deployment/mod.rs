@@ -66,8 +66,7 @@ async fn own(
     }
     let mut deployment = deployment;
     if !objects::has_finalizer(&*deployment, names::MACHINE_DEPLOYMENT_FINALIZER) {
-        deployment =
-            context.writer.add_finalizer(table, &deployment, names::MACHINE_DEPLOYMENT_FINALIZER).await?;
+        deployment = context.writer.add_finalizer(table, &deployment, names::MACHINE_DEPLOYMENT_FINALIZER).await?;
     }
     if let Some(owner) = context.index.clusters.get(cluster)
         && (!objects::is_owned_by(&*deployment, &*owner) || objects::cluster_name(&*deployment).is_none())

@@ -145,9 +145,9 @@ fn missing_node(seen: &Observed<'_>, machine: &Machine, begun: Timestamp, checks
     }
     match checks.node_startup_timeout_seconds.unwrap_or(STARTUP) {
         0 => Fault::None,
-        seconds => lasting(seen.now, begun, seconds, || {
-            (Reason::NodeStartupTimeout, format!("no Node within {seconds} s"))
-        }),
+        seconds => {
+            lasting(seen.now, begun, seconds, || (Reason::NodeStartupTimeout, format!("no Node within {seconds} s")))
+        }
     }
 }
 
@@ -234,10 +234,7 @@ mod tests {
     use super::*;
 
     fn trigger(share: Option<serde_json::Value>, range: Option<&str>) -> RemediationTrigger {
-        RemediationTrigger {
-            unhealthy_less_than_or_equal_to: share,
-            unhealthy_in_range: range.map(str::to_owned),
-        }
+        RemediationTrigger { unhealthy_less_than_or_equal_to: share, unhealthy_in_range: range.map(str::to_owned) }
     }
 
     #[test]

@@ -6,7 +6,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::ResourceExt;
 
@@ -171,10 +170,7 @@ pub(crate) fn versions(machines: &[&Machine]) -> Vec<VersionCount> {
         let numbers = version.trim_start_matches('v').split('.').filter_map(|part| part.parse().ok()).collect();
         *counts.entry((numbers, version)).or_default() += 1;
     }
-    counts
-        .into_iter()
-        .map(|((_, version), replicas)| VersionCount { version, replicas: Some(replicas) })
-        .collect()
+    counts.into_iter().map(|((_, version), replicas)| VersionCount { version, replicas: Some(replicas) }).collect()
 }
 
 /// `MachinesReady` or the like over some Machines.
@@ -208,8 +204,8 @@ fn status(seen: &Observed<'_>, mine: &[&Machine], wanted: usize) -> MachineSetSt
         let hold = seen.can_create.as_ref().err().map(|why| format!(" ({why})")).unwrap_or_default();
         (Reason::ScalingUp, format!("{} of {wanted} Machines{hold}", counts.there))
     });
-    let down = (counts.there > wanted)
-        .then(|| (Reason::ScalingDown, format!("{} Machines, {wanted} wanted", counts.there)));
+    let down =
+        (counts.there > wanted).then(|| (Reason::ScalingDown, format!("{} Machines, {wanted} wanted", counts.there)));
     let deleting = objects::is_deleting(set)
         .then(|| (Reason::WaitingForMachinesDeletion, format!("{} Machines left", counts.there)));
     let judged = [
@@ -233,15 +229,4 @@ fn status(seen: &Observed<'_>, mine: &[&Machine], wanted: usize) -> MachineSetSt
         versions: versions(mine),
         observed_generation: generation,
     }
-}
-
-/// How soon a Machine that is ready becomes available, if any waits for that.
-pub(crate) fn soonest_available(machines: &[&Machine], now: Time) -> Next {
-    let waits = machines.iter().filter_map(|machine| {
-        let seconds = i64::from(machine.spec.min_ready_seconds.unwrap_or(0));
-        let ready = machine.status.as_ref()?.conditions.get(types::READY)?.last_transition_time;
-        let left = ready.0.as_second() + seconds - now.0.as_second();
-        u64::try_from(left).ok().filter(|left| *left > 0)
-    });
-    waits.min().map_or(Next::Await, |left| Next::After(Duration::from_secs(left)))
 }

@@ -33,7 +33,7 @@ pub(super) struct Other {
 }
 
 /// Decides. Among control planes that are behind, the first by name goes first.
-pub(super) fn turn(is_control_plane: bool, held: Option<&str>, wanted: &str, others: &[Other]) -> Turn {
+pub(super) fn turn(name: &str, is_control_plane: bool, held: Option<&str>, wanted: &str, others: &[Other]) -> Turn {
     let Some(held) = held else { return Turn::Now };
     if held == wanted {
         return Turn::Now;
@@ -41,7 +41,8 @@ pub(super) fn turn(is_control_plane: bool, held: Option<&str>, wanted: &str, oth
     if !is_control_plane {
         return Turn::Never;
     }
-    match others.iter().find(|other| !other.settled) {
+    let goes_first = |other: &Other| other.name.as_str() < name && other.spec_hash.as_deref() != Some(wanted);
+    match others.iter().find(|other| !other.settled || goes_first(other)) {
         Some(other) => Turn::After(other.name.clone()),
         None => Turn::Now,
     }
@@ -77,24 +78,26 @@ fn is_settled(local: Option<Arc<LocalMachine>>, wanted: Option<&str>) -> bool {
 mod tests {
     use super::*;
 
-    fn other(name: &str, settled: bool) -> Other {
-        Other { name: name.to_owned(), settled, spec_hash: Some("old".to_owned()) }
+    fn other(name: &str, settled: bool, spec_hash: &str) -> Other {
+        Other { name: name.to_owned(), settled, spec_hash: Some(spec_hash.to_owned()) }
     }
 
     #[test]
     fn the_first_configuration_and_changes_of_machines_wait_for_nobody() {
-        assert_eq!(turn(true, None, "new", &[other("b", false)]), Turn::Now);
-        assert_eq!(turn(true, Some("old"), "old", &[other("b", false)]), Turn::Now);
-        assert_eq!(turn(false, Some("old"), "old", &[]), Turn::Now);
+        assert_eq!(turn("a", true, None, "new", &[other("b", false, "old")]), Turn::Now);
+        assert_eq!(turn("a", true, Some("old"), "old", &[other("b", false, "old")]), Turn::Now);
+        assert_eq!(turn("md-1", false, Some("old"), "old", &[]), Turn::Now);
     }
 
     #[test]
     fn a_newer_spec_goes_to_one_control_plane_at_a_time_and_to_no_worker() {
-        assert_eq!(turn(true, Some("old"), "new", &[other("b", true), other("c", true)]), Turn::Now);
-        assert_eq!(
-            turn(true, Some("old"), "new", &[other("b", true), other("c", false)]),
-            Turn::After("c".to_owned())
-        );
-        assert_eq!(turn(false, Some("old"), "new", &[other("b", true)]), Turn::Never);
+        let (a, b, c) = (other("a", true, "old"), other("b", true, "old"), other("c", true, "old"));
+        assert_eq!(turn("a", true, Some("old"), "new", &[b.clone(), c.clone()]), Turn::Now);
+        assert_eq!(turn("b", true, Some("old"), "new", &[a, c.clone()]), Turn::After("a".to_owned()));
+        let busy = other("a", false, "new");
+        assert_eq!(turn("b", true, Some("old"), "new", &[busy, c.clone()]), Turn::After("a".to_owned()));
+        let done = other("a", true, "new");
+        assert_eq!(turn("b", true, Some("old"), "new", &[done, c]), Turn::Now);
+        assert_eq!(turn("md-1", false, Some("old"), "new", &[b]), Turn::Never);
     }
 }

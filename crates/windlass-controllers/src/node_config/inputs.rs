@@ -122,8 +122,7 @@ fn collect(
     }
     let own = |nonce: &String| tokens::token(&authorities.encryption_key, &key.name, nonce);
     let bootstrap_token = config.spec.join_nonce.as_ref().filter(|_| !is_control_plane).map(own);
-    let join_tokens =
-        if is_control_plane { join_tokens(index, cluster, &authorities) } else { BTreeMap::new() };
+    let join_tokens = if is_control_plane { join_tokens(index, cluster, &authorities) } else { BTreeMap::new() };
     let wcl = index.windlass_clusters.get(cluster);
     let self_managed = wcl.is_some_and(|wcl| objects::annotation(&*wcl, names::SELF_MANAGED) == Some("true"));
     Ok(Inputs {

@@ -80,11 +80,7 @@ async fn pause(context: &Context, config: &NodeConfig) -> Result<Next, Reconcile
 }
 
 /// Writes down that the Node was Ready once: from then on no token is kept for it, whatever becomes of the Node.
-async fn note_joined(
-    context: &Context,
-    config: Arc<NodeConfig>,
-    key: &Key,
-) -> Result<Arc<NodeConfig>, ReconcileError> {
+async fn note_joined(context: &Context, config: Arc<NodeConfig>, key: &Key) -> Result<Arc<NodeConfig>, ReconcileError> {
     let machine = context.index.machines.get(key);
     let healthy = machine.is_some_and(|machine| {
         machine.status.as_ref().is_some_and(|status| status.conditions.is_true(types::NODE_HEALTHY))
@@ -113,7 +109,8 @@ async fn advance(
     inputs: &Inputs,
 ) -> Result<(Judged, Next), ReconcileError> {
     let others = decide::others(&context.index, cluster, config);
-    match turn(config.spec.slot.is_some(), held.spec_hash.as_deref(), &inputs.spec_hash, &others) {
+    let name = config.metadata.name.as_deref().unwrap_or_default();
+    match turn(name, config.spec.slot.is_some(), held.spec_hash.as_deref(), &inputs.spec_hash, &others) {
         Turn::Now => {}
         Turn::Never => return Ok((Judged::yes(types::READY, Reason::Ready), Next::Await)),
         Turn::After(machine) => {

@@ -118,7 +118,8 @@ impl Candidate {
             Err(error) => return Err(error),
         };
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
-        match decide(holder.as_deref(), &self.options.identity, self.unchanged_for(&lease)) {
+        let unchanged_for = self.unchanged_for(&lease);
+        match decide(holder.as_deref(), &self.options.identity, unchanged_for) {
             Move::Wait => Ok(false),
             Move::Renew => self.write(lease, false).await,
             Move::Take => self.write(lease, true).await,

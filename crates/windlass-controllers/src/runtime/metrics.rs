@@ -44,7 +44,6 @@ pub(crate) struct Metrics {
     writes: Family<ByVerb, Counter>,
     provider_calls: Family<ByVerb, Counter>,
     leader: Gauge,
-    objects: Family<ByController, Gauge<i64, std::sync::atomic::AtomicI64>>,
     watch_restarts: Counter<u64, AtomicU64>,
 }
 
@@ -67,21 +66,9 @@ impl Metrics {
         registry.register("provider_calls", "Calls to the machine provider", provider_calls.clone());
         let leader = Gauge::default();
         registry.register("leader", "1 while this process acts", leader.clone());
-        let objects = Family::<ByController, Gauge<i64, std::sync::atomic::AtomicI64>>::default();
-        registry.register("objects", "Objects known, by controller", objects.clone());
         let watch_restarts = Counter::default();
         registry.register("watch_restarts", "Watches that broke and began anew", watch_restarts.clone());
-        Self {
-            registry,
-            reconciles,
-            seconds,
-            depth,
-            writes,
-            provider_calls,
-            leader,
-            objects,
-            watch_restarts,
-        }
+        Self { registry, reconciles, seconds, depth, writes, provider_calls, leader, watch_restarts }
     }
 
     pub(crate) fn reconciled(&self, thing: Thing, well: bool, took: Duration, depth: usize) {
@@ -104,10 +91,6 @@ impl Metrics {
         self.leader.set(i64::from(leads));
     }
 
-    pub(crate) fn objects(&self, kind: &'static str, change: i64) {
-        self.objects.get_or_create(&ByController { controller: kind }).inc_by(change);
-    }
-
     pub(crate) fn watch_broke(&self) {
         self.watch_restarts.inc();
     }
@@ -122,10 +105,8 @@ impl Metrics {
 
 /// Serves `/metrics` and `/healthz` until the future is dropped.
 pub(crate) async fn serve(metrics: std::sync::Arc<Metrics>, at: SocketAddr) -> std::io::Result<()> {
-    let router = Router::new()
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/metrics", get(show))
-        .with_state(metrics);
+    let router =
+        Router::new().route("/healthz", get(|| async { "ok" })).route("/metrics", get(show)).with_state(metrics);
     let listener = tokio::net::TcpListener::bind(at).await?;
     axum::serve(listener, router).await
 }

@@ -146,11 +146,8 @@ impl Routed for MachineSet {
 
 impl Routed for Machine {
     fn wakes(change: &Change<Self>, key: &Key, index: &Index) -> Wakes {
-        let mut wakes = vec![
-            (Thing::Machine, key.clone()),
-            (Thing::NodeConfig, key.clone()),
-            (Thing::LocalMachine, key.clone()),
-        ];
+        let mut wakes =
+            vec![(Thing::Machine, key.clone()), (Thing::NodeConfig, key.clone()), (Thing::LocalMachine, key.clone())];
         wakes.extend(owners(change, key));
         let Some(cluster) = cluster_of(change, key) else { return wakes };
         wakes.push((Thing::Cluster, cluster.clone()));
@@ -236,11 +233,8 @@ impl Routed for LocalCluster {
 
 impl Routed for LocalMachine {
     fn wakes(change: &Change<Self>, key: &Key, index: &Index) -> Wakes {
-        let mut wakes = vec![
-            (Thing::LocalMachine, key.clone()),
-            (Thing::Machine, key.clone()),
-            (Thing::NodeConfig, key.clone()),
-        ];
+        let mut wakes =
+            vec![(Thing::LocalMachine, key.clone()), (Thing::Machine, key.clone()), (Thing::NodeConfig, key.clone())];
         let Some(cluster) = cluster_of(change, key) else { return wakes };
         let addresses =
             |machine: &Self| machine.status.as_ref().map(|status| status.addresses.clone()).unwrap_or_default();

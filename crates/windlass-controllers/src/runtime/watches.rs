@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Secret;
+use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, metadata_watcher, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -29,12 +30,22 @@ pub(crate) async fn start(context: &Arc<Context>, tasks: &mut JoinSet<()>, stop:
         };
     }
     follow!(
-        windlass_clusters, clusters, machines, machine_sets, machine_deployments, health_checks, control_planes,
-        node_configs, node_config_templates, local_clusters, local_machines, local_machine_templates
+        windlass_clusters,
+        clusters,
+        machines,
+        machine_sets,
+        machine_deployments,
+        health_checks,
+        control_planes,
+        node_configs,
+        node_config_templates,
+        local_clusters,
+        local_machines,
+        local_machine_templates
     );
-    let secrets: Api<Secret> = Api::all(context.client.clone());
+    let secrets: Api<PartialObjectMeta<Secret>> = Api::all(context.client.clone());
     let config = watcher::Config::default().labels(names::CLUSTER_NAME);
-    all.push(follow(context, tasks, metadata_watcher(secrets, config), |index| &index.secrets));
+    all.push(follow(context, tasks, watcher(secrets, config), |index| &index.secrets));
     for mut listed in all {
         tokio::select! {
             () = stop.cancelled() => return false,

@@ -111,7 +111,7 @@ impl Next {
 /// Runs one controller until told to stop; runs under way are ended first.
 pub(crate) async fn run<F, R>(thing: Thing, context: Arc<Context>, stop: CancellationToken, reconcile: F)
 where
-    F: Fn(Arc<Context>, Key) -> R + Clone + Send + 'static,
+    F: Fn(Arc<Context>, Key) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Result<Next, ReconcileError>> + Send,
 {
     let mut workers = JoinSet::new();

@@ -277,11 +277,12 @@ impl Writer {
         part: Part,
     ) -> Result<Arc<K>, ReconcileError> {
         let known: AppliedKey = (manager, K::kind(&()).into_owned(), key.clone(), part);
-        let hash = fingerprint(&wanted);
+        let content = without_version(&wanted);
+        let hash = fingerprint(&content);
         let unchanged = self.applied().get(&known) == Some(&hash);
         if unchanged
             && let Some(current) = table.get(&key)
-            && contains(&encode(&*current)?, &wanted)
+            && contains(&encode(&*current)?, &content)
         {
             return Ok(current);
         }
@@ -348,6 +349,15 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
+/// What is wanted, without the version it was read at.
+fn without_version(wanted: &Value) -> Value {
+    let mut content = wanted.clone();
+    if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    content
+}
+
 fn fingerprint(tree: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     tree.to_string().hash(&mut hasher);
@@ -376,9 +386,7 @@ fn contains_items(current: &[Value], wanted: &[Value]) -> bool {
             let there = current.iter().find(|there| there.get(key) == item.get(key));
             there.is_some_and(|there| contains(there, item))
         }),
-        None => {
-            current.len() == wanted.len() && current.iter().zip(wanted).all(|(there, item)| contains(there, item))
-        }
+        None => current.len() == wanted.len() && current.iter().zip(wanted).all(|(there, item)| contains(there, item)),
     }
 }
 

@@ -57,9 +57,8 @@ pub(super) struct Rendered {
 
 /// Cluster API's Cluster. Its endpoint is filled in from the infrastructure, its pause is others'.
 pub(super) fn cluster(object: &WindlassCluster, key: &Key, full: &FullCluster) -> Cluster {
-    let ranges = |ranges: &[ipnet::IpNet]| {
-        Some(NetworkRanges { cidr_blocks: ranges.iter().map(ToString::to_string).collect() })
-    };
+    let ranges =
+        |ranges: &[ipnet::IpNet]| Some(NetworkRanges { cidr_blocks: ranges.iter().map(ToString::to_string).collect() });
     let network = ClusterNetwork {
         api_server_port: Some(i32::from(full.endpoint.port)),
         services: ranges(&full.network.services),
@@ -126,9 +125,9 @@ fn local_cluster(basis: &Basis<'_>) -> LocalCluster {
     let mut local = LocalCluster::new(&basis.key.name, spec);
     local.metadata = meta(basis, &basis.key.name);
     // The identity stands here too, so that what is at the provider can be taken away without our own Cluster.
-    let identity = [names::CLUSTER_ID, names::OWNER, names::EPOCH].into_iter().filter_map(|name| {
-        objects::annotation(basis.object, name).map(|value| (name.to_owned(), value.to_owned()))
-    });
+    let identity = [names::CLUSTER_ID, names::OWNER, names::EPOCH]
+        .into_iter()
+        .filter_map(|name| objects::annotation(basis.object, name).map(|value| (name.to_owned(), value.to_owned())));
     local.metadata.annotations = Some(identity.collect());
     local
 }

@@ -8,8 +8,7 @@ use windlass_spec::names::CONTROL_PLANE_GROUP;
 
 const LENGTH: usize = 16;
 /// Fields only control planes look at.
-const OF_CONTROL_PLANES: [&str; 5] =
-    ["controlPlane", "etcd", "auditPolicy", "authenticationConfiguration", "addons"];
+const OF_CONTROL_PLANES: [&str; 5] = ["controlPlane", "etcd", "auditPolicy", "authenticationConfiguration", "addons"];
 /// Components only control planes run or render.
 const COMPONENTS_OF_CONTROL_PLANES: [&str; 6] =
     ["kubeApiserver", "kubeControllerManager", "kubeScheduler", "etcd", "kubeProxy", "kubeProxyConfig"];

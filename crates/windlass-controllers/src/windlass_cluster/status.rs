@@ -29,7 +29,8 @@ pub(super) async fn say(
         .map(serde_json::to_value)
         .transpose()
         .map_err(|source| ReconcileError::Encode { what: format!("the complete spec of {key}"), source })?;
-    let deleting = objects::is_deleting(&*object).then(|| (Reason::Deleting, "its Cluster is being deleted".to_owned()));
+    let deleting =
+        objects::is_deleting(&*object).then(|| (Reason::Deleting, "its Cluster is being deleted".to_owned()));
     let available = available(&resolved, of_cluster);
     let judged = [available, resolved, Judged::deleting(deleting), Judged::paused(false)];
     let generation = objects::generation(&*object);
