@@ -200,8 +200,9 @@ async fn install(client: &Client) -> Result<()> {
     }
     for crd in crds() {
         let established = kube::runtime::conditions::is_crd_established();
-        let wait = kube::runtime::wait::await_condition(api.clone(), &crd.name_any(), established);
-        tokio::time::timeout(PATIENCE, wait).await.with_context(|| format!("{} is not served", crd.name_any()))??;
+        let name = crd.name_any();
+        let wait = kube::runtime::wait::await_condition(api.clone(), &name, established);
+        tokio::time::timeout(PATIENCE, wait).await.with_context(|| format!("{name} is not served"))??;
     }
     Ok(())
 }
