@@ -72,10 +72,6 @@ mod tests {
     fn the_second_request_is_urgent() {
         let cancel = Cancel::new();
         assert!(!cancel.asked());
-        assert_eq!([cancel.ask(), cancel.ask(), cancel.ask()], [
-            Urgency::SafePoint,
-            Urgency::AtOnce,
-            Urgency::AtOnce
-        ]);
+        assert_eq!([cancel.ask(), cancel.ask(), cancel.ask()], [Urgency::SafePoint, Urgency::AtOnce, Urgency::AtOnce]);
     }
 }

@@ -77,10 +77,6 @@ impl Faults {
     }
 
     fn find(fail: &BTreeSet<String>, crash: &BTreeSet<String>, step: &str) -> Option<Fault> {
-        if crash.contains(step) {
-            Some(Fault::Crash)
-        } else {
-            fail.contains(step).then_some(Fault::Fail)
-        }
+        if crash.contains(step) { Some(Fault::Crash) } else { fail.contains(step).then_some(Fault::Fail) }
     }
 }

@@ -223,7 +223,11 @@ impl Record {
     /// The newest journal in `folder`, if there is one.
     pub fn newest(folder: &Utf8Path) -> Result<Option<Self>, JournalError> {
         let Ok(entries) = folder.read_dir_utf8() else { return Ok(None) };
-        let newest = entries.flatten().map(|entry| entry.path().to_owned()).filter(|path| path.extension() == Some("jsonl")).max();
+        let newest = entries
+            .flatten()
+            .map(|entry| entry.path().to_owned())
+            .filter(|path| path.extension() == Some("jsonl"))
+            .max();
         newest.map(|path| Self::read(&path)).transpose()
     }
 

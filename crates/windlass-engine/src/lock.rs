@@ -27,7 +27,14 @@ pub struct Holder {
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` (process {} on {}, since {})", self.purpose, self.pid, self.host, self.since.strftime("%F %T UTC"))
+        write!(
+            f,
+            "`{}` (process {} on {}, since {})",
+            self.purpose,
+            self.pid,
+            self.host,
+            self.since.strftime("%F %T UTC")
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use futures::future::BoxFuture;
+use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 
 use crate::cancel::{Cancel, Urgency};
@@ -186,7 +186,7 @@ impl Engine {
         let mut begun = vec![false; count];
         let mut ended = vec![false; count];
         let mut touched: Vec<usize> = Vec::new();
-        let mut running: FuturesUnordered<BoxFuture<'_, (usize, End)>> = FuturesUnordered::new();
+        let mut running: FuturesUnordered<LocalBoxFuture<'_, (usize, End)>> = FuturesUnordered::new();
         loop {
             for index in 0..count {
                 let ready = !begun[index] && order[index].iter().all(|&before| ended[before]);
@@ -212,16 +212,12 @@ impl Engine {
                     touched.retain(|&other| other != index);
                     continue;
                 }
-                Some((index, End::Failed(failure))) => {
-                    Stopped::Step { step: workflow.steps[index].name, failure }
-                }
+                Some((index, End::Failed(failure))) => Stopped::Step { step: workflow.steps[index].name, failure },
                 Some((index, End::Crashed)) => return Err(Stopped::Crashed { step: workflow.steps[index].name }),
                 Some((_, End::Journal(error))) => return Err(error.into()),
                 None => match begun.iter().zip(&ended).position(|(_, ended)| !ended) {
                     None => return Ok(()),
-                    Some(index) => {
-                        Stopped::Step { step: workflow.steps[index].name, failure: Failure::interrupted() }
-                    }
+                    Some(index) => Stopped::Step { step: workflow.steps[index].name, failure: Failure::interrupted() },
                 },
             };
             // Whatever still runs is dropped where it stands: a step must bear that, as it must bear `kill -9`.

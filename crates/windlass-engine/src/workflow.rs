@@ -33,8 +33,7 @@ impl Outcome {
 /// What a step returns.
 pub type StepResult = Result<Outcome, Failure>;
 
-pub(crate) type Action<C> =
-    Box<dyn Fn(Context<C>) -> Pin<Box<dyn Future<Output = StepResult> + Send>> + Send + Sync>;
+pub(crate) type Action<C> = Box<dyn Fn(Context<C>) -> Pin<Box<dyn Future<Output = StepResult>>> + Send + Sync>;
 type SkipRule<C> = Box<dyn Fn(&C) -> Option<String> + Send + Sync>;
 
 /// How often a step is tried when its failure is [`Failure::passing`].
@@ -82,7 +81,7 @@ impl<C> Step<C> {
     pub fn new<F, Fut>(name: &'static str, title: &'static str, does: F) -> Self
     where
         F: Fn(Context<C>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = StepResult> + Send + 'static,
+        Fut: Future<Output = StepResult> + 'static,
     {
         let does: Action<C> = Box::new(move |context| Box::pin(does(context)));
         Self { name, title, skip: None, does, undo: None, retry: Retry::NEVER, after: After::Previous }
@@ -107,7 +106,7 @@ impl<C> Step<C> {
     pub fn undo<F, Fut>(mut self, undo: F) -> Self
     where
         F: Fn(Context<C>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = StepResult> + Send + 'static,
+        Fut: Future<Output = StepResult> + 'static,
     {
         self.undo = Some(Box::new(move |context| Box::pin(undo(context))));
         self

@@ -185,7 +185,8 @@ fn one_request_stops_at_the_next_safe_point_and_undoes() {
         Ok(Outcome::Done)
     }
     let bench = Bench::new();
-    let workflow = Workflow::new("create").then(step("network")).then(Step::new("wait", "Wait", wait)).then(step("machine"));
+    let workflow =
+        Workflow::new("create").then(step("network")).then(Step::new("wait", "Wait", wait)).then(step("machine"));
     let stopped = bench.run(&workflow, Faults::none()).expect_err("stopped");
     assert_eq!(stopped.failure(), Failure::interrupted());
     assert_eq!(bench.world.made(), ["network"]);

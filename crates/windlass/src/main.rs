@@ -1,9 +1,13 @@
 //! The `windlass` binary: arguments in, a command run, output printed, an exit code out.
 
 mod commands;
+mod document;
 mod exit;
 mod local;
+mod operation;
 mod output;
+mod progress;
+mod recover;
 
 use clap::Parser;
 

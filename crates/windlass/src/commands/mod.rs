@@ -5,11 +5,18 @@ use clap::{Parser, Subcommand};
 use crate::exit::Outcome;
 
 mod agent;
+mod apply;
 mod bundle;
 mod completion;
+mod create;
+mod delete;
+mod get;
 mod hostd;
+mod kubeconfig;
+mod logs;
 mod machine;
 mod reference;
+mod status;
 
 /// Raises, runs, upgrades, heals and lowers Kubernetes clusters on machines you hold.
 #[derive(Debug, Parser)]
@@ -21,6 +28,20 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Create a cluster from a file.
+    Create(create::Args),
+    /// Change a cluster that is there.
+    Apply(apply::Args),
+    /// Delete a cluster and all that was made for it.
+    Delete(delete::Args),
+    /// List clusters and machines, print a cluster's document.
+    Get(get::Args),
+    /// Show one cluster: control plane, machines, add-ons, and what they wait for.
+    Status(status::Args),
+    /// Print what the parts of a cluster say.
+    Logs(logs::Args),
+    /// Print a cluster's kubeconfig, or merge it into your own.
+    Kubeconfig(kubeconfig::Args),
     /// Build, list, verify and carry about the files and images of a Kubernetes release.
     Bundle(bundle::Args),
     /// Run the agent of a machine, or show what it is doing.
@@ -40,6 +61,13 @@ impl Cli {
     /// Runs the chosen command.
     pub(crate) fn run(self) -> Outcome {
         match self.command {
+            Command::Create(args) => create::run(&args),
+            Command::Apply(args) => apply::run(&args),
+            Command::Delete(args) => delete::run(&args),
+            Command::Get(args) => get::run(&args),
+            Command::Status(args) => status::run(&args),
+            Command::Logs(args) => logs::run(&args),
+            Command::Kubeconfig(args) => kubeconfig::run(&args),
             Command::Bundle(args) => bundle::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Completion(args) => completion::run(&args),

@@ -1,0 +1,121 @@
+//! What a management API holds beside a cluster's own objects: definitions, inventory, the cluster's document, the
+//! controllers' credential.
+//!
+//! Inputs: a client, a spec, a release. Outputs: objects applied; checks on them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::ObjectMeta;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use windlass_controllers::api::{self, names};
+use windlass_providers::ports::{OwnerCredential, Scope};
+use windlass_spec::full::{Facts, Release};
+use windlass_spec::v1alpha1;
+
+use crate::apply;
+
+/// Name of the Secret with the controllers' credential at the local provider.
+const CREDENTIAL: &str = "provider-local";
+
+/// Installs every definition and the controllers' namespace.
+pub async fn definitions(client: &Client) -> Result<(), kube::Error> {
+    let crds = api::crds();
+    tokio::try_join!(apply::definitions(client, &crds), apply::namespace(client, names::SYSTEM_NAMESPACE))?;
+    Ok(())
+}
+
+/// Writes Windlass's entries into clusterctl's inventory.
+pub async fn inventory(client: &Client, version: &str) -> Result<(), kube::Error> {
+    for provider in api::providers(version) {
+        apply::namespaced(client, &provider).await?;
+    }
+    Ok(())
+}
+
+/// Lays the credential by which controllers in a cluster reach the machines' provider.
+pub async fn credential(client: &Client, credential: &OwnerCredential) -> Result<(), kube::Error> {
+    let data = [
+        ("url", &credential.url),
+        ("ca", &credential.ca),
+        ("certificate", &credential.certificate),
+        ("key", &credential.key),
+    ];
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(CREDENTIAL.to_owned()),
+            namespace: Some(names::SYSTEM_NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        },
+        string_data: Some(data.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect()),
+        ..Secret::default()
+    };
+    apply::namespaced(client, &secret).await.map(drop)
+}
+
+/// Kind of Windlass's own Cluster.
+pub fn cluster_kind() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(names::WINDLASS, "v1alpha1", "Cluster"))
+}
+
+/// Windlass's Clusters in a namespace.
+pub fn clusters(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &cluster_kind())
+}
+
+/// Windlass's Cluster as it is applied: the user's document and what identifies it.
+pub fn cluster_object(
+    cluster: &v1alpha1::Cluster,
+    scope: &Scope,
+    release: &Release,
+    facts: &Facts,
+    version: &str,
+) -> Result<DynamicObject, serde_json::Error> {
+    let mut annotations: BTreeMap<String, String> = cluster.metadata.annotations.clone();
+    annotations.extend([
+        (names::RELEASE.to_owned(), serde_json::to_string(release)?),
+        (names::FACTS.to_owned(), serde_json::to_string(facts)?),
+        (names::VERSION.to_owned(), version.to_owned()),
+        (names::CLUSTER_ID.to_owned(), scope.cluster_id.to_string()),
+        (names::OWNER.to_owned(), scope.ownership.owner.to_string()),
+        (names::EPOCH.to_owned(), scope.ownership.epoch.to_string()),
+        (names::SELF_MANAGED.to_owned(), "true".to_owned()),
+    ]);
+    let mut object = DynamicObject::new(&cluster.metadata.name, &cluster_kind()).within(cluster.namespace());
+    object.metadata.annotations = Some(annotations);
+    object.metadata.labels = Some(cluster.metadata.labels.clone());
+    object.data = json!({"spec": serde_json::to_value(&cluster.spec)?});
+    Ok(object)
+}
+
+/// A hash over what the user wants, whatever the spelling of the file.
+pub fn spec_hash(cluster: &v1alpha1::Cluster) -> Result<String, serde_json::Error> {
+    let value = serde_json::to_value(&cluster.spec)?;
+    Ok(format!("sha256:{}", hex::encode(Sha256::digest(canonical(&value).to_string().as_bytes()))))
+}
+
+/// Keys in order, and nothing that says nothing: an API may answer either way.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept: BTreeMap<&String, Value> = map.iter().map(|(key, value)| (key, canonical(value))).collect();
+            Value::Object(kept.into_iter().map(|(key, value)| (key.clone(), value)).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_keys_does_not_change_a_hash() {
+        let one: Value = serde_json::from_str(r#"{"b": {"d": 1, "c": [2, {"f": 3, "e": 4}]}, "a": 0}"#).expect("json");
+        assert_eq!(canonical(&one).to_string(), r#"{"a":0,"b":{"c":[2,{"e":4,"f":3}],"d":1}}"#);
+    }
+}
