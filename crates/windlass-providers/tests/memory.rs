@@ -31,9 +31,9 @@ async fn an_answer_lost_after_the_act_is_given_again() {
     assert_eq!(memory.calls(), [Operation::EnsureNetwork, Operation::Inventory, Operation::EnsureNetwork]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_dead_machine_stays_dead_until_it_is_started() {
-    let memory = Memory::new(Life { boot: Some(Duration::from_secs(2)), ready: None });
+    let memory = Memory::new(Life { boot: Some(Duration::from_millis(20)), ready: None });
     let scope = scope("00000000000000d2", "lab", "one", 1);
     memory.ensure_network(&scope, &network("lab")).await.unwrap();
     memory.reserve(&scope, "lab-md-1", None).await.unwrap();

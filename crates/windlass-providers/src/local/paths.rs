@@ -217,9 +217,9 @@ mod tests {
         let one = Paths::new(Path::new("/a/windlass"), Path::new("/c")).unwrap();
         let two = Paths::new(Path::new("/b/windlass"), Path::new("/c")).unwrap();
         assert_ne!(one.id(), two.id());
-        assert_eq!(one.id(), "64c3d7");
-        assert_eq!(one.socket(), Path::new("/run/windlass/64c3d7/hostd.sock"));
-        assert_eq!(one.bridge(0), "wl64c3-0");
+        assert_eq!(one.id(), "2960c4");
+        assert_eq!(one.socket(), Path::new("/run/windlass/2960c4/hostd.sock"));
+        assert_eq!(one.bridge(0), "wl2960-0");
     }
 
     /// R06: a deep state folder does not make sockets too long, since they lie elsewhere.

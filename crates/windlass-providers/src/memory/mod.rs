@@ -167,6 +167,15 @@ impl Memory {
         })
     }
 
+    /// As [`Memory::owned`]; a cluster that is gone is as good.
+    fn gone_or(
+        &self,
+        scope: &Scope,
+        act: impl FnOnce(&mut Cluster) -> Result<bool, ProviderError>,
+    ) -> Result<(), ProviderError> {
+        if self.clusters().contains_key(&scope.cluster_id) { self.owned(scope, act) } else { Ok(()) }
+    }
+
     /// Runs a call through the injected faults.
     async fn call<T>(
         &self,
@@ -326,7 +335,7 @@ impl Provider for Memory {
 
     async fn delete_machine(&self, scope: &Scope, machine: &str) -> Result<(), ProviderError> {
         self.call(Operation::DeleteMachine, || {
-            self.owned(scope, |cluster| {
+            self.gone_or(scope, |cluster| {
                 cluster.configs.remove(machine);
                 Ok(cluster.holdings.remove_machine(machine).is_some())
             })
@@ -336,7 +345,7 @@ impl Provider for Memory {
 
     async fn delete_volume(&self, scope: &Scope, volume: &str) -> Result<(), ProviderError> {
         self.call(Operation::DeleteVolume, || {
-            self.owned(scope, |cluster| {
+            self.gone_or(scope, |cluster| {
                 cluster.holdings.removable_volume(volume)?;
                 Ok(cluster.holdings.volumes.remove(volume).is_some())
             })?;
@@ -348,7 +357,7 @@ impl Provider for Memory {
 
     async fn delete_network(&self, scope: &Scope) -> Result<(), ProviderError> {
         self.call(Operation::DeleteNetwork, || {
-            self.owned(scope, |cluster| {
+            self.gone_or(scope, |cluster| {
                 cluster.holdings.removable_network()?;
                 Ok(cluster.holdings.network.take().is_some())
             })?;

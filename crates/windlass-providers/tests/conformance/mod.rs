@@ -8,7 +8,7 @@ use windlass_providers::ports::{
 use windlass_spec::identity::{ClusterId, Epoch, OwnerId, Ownership, Role, Slot};
 
 /// The scope of a test's cluster.
-pub fn scope(id: &str, name: &str, owner: &str, epoch: u64) -> Scope {
+pub(crate) fn scope(id: &str, name: &str, owner: &str, epoch: u64) -> Scope {
     Scope {
         cluster_id: ClusterId::from(id),
         cluster: name.to_owned(),
@@ -17,7 +17,7 @@ pub fn scope(id: &str, name: &str, owner: &str, epoch: u64) -> Scope {
 }
 
 /// A network wish.
-pub fn network(name: &str) -> NetworkWanted {
+pub(crate) fn network(name: &str) -> NetworkWanted {
     NetworkWanted {
         endpoint_port: 6443,
         endpoint_names: vec![format!("api.{name}.windlass.internal")],
@@ -27,7 +27,7 @@ pub fn network(name: &str) -> NetworkWanted {
 }
 
 /// A control plane in slot a, or a worker.
-pub fn machine(name: &str, slot: Option<Slot>, image: &str, volumes: &[&str]) -> MachineWanted {
+pub(crate) fn machine(name: &str, slot: Option<Slot>, image: &str, volumes: &[&str]) -> MachineWanted {
     MachineWanted {
         name: name.to_owned(),
         role: if slot.is_some() { Role::ControlPlane } else { Role::Worker },
@@ -39,7 +39,7 @@ pub fn machine(name: &str, slot: Option<Slot>, image: &str, volumes: &[&str]) ->
 }
 
 /// Waits until a machine is in such a state.
-pub async fn await_machine(
+pub(crate) async fn await_machine(
     provider: &dyn Provider,
     scope: &Scope,
     name: &str,
@@ -59,7 +59,7 @@ pub async fn await_machine(
 }
 
 /// A machine of an inventory.
-pub fn find<'a>(inventory: &'a Inventory, name: &str) -> Option<&'a Machine> {
+pub(crate) fn find<'a>(inventory: &'a Inventory, name: &str) -> Option<&'a Machine> {
     inventory.machines.iter().find(|machine| machine.name == name)
 }
 
@@ -76,7 +76,7 @@ fn fenced<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
 }
 
 /// Networks and names: made twice is as good as once, what differs is refused, slots keep their addresses.
-pub async fn names_and_addresses(provider: &dyn Provider) {
+pub(crate) async fn names_and_addresses(provider: &dyn Provider) {
     let scope = scope("00000000000000c1", "names", "one", 1);
     absent(provider.inventory(&scope).await);
     absent(provider.reserve(&scope, "names-cp-a", Some(Slot::A)).await);
@@ -110,7 +110,7 @@ pub async fn names_and_addresses(provider: &dyn Provider) {
 }
 
 /// Owners: lower epochs are refused and told who is newer, the same epoch has one owner, reading is free.
-pub async fn owners(provider: &dyn Provider) {
+pub(crate) async fn owners(provider: &dyn Provider) {
     let first = scope("00000000000000c3", "owners", "one", 1);
     let second = scope("00000000000000c3", "owners", "two", 2);
     provider.ensure_network(&first, &network("owners")).await.expect("a network");
@@ -130,7 +130,7 @@ pub async fn owners(provider: &dyn Provider) {
 }
 
 /// Volumes: kept with their content, one machine each, attached also later, removed only when free.
-pub async fn volumes(provider: &dyn Provider, image: &str) {
+pub(crate) async fn volumes(provider: &dyn Provider, image: &str) {
     let scope = scope("00000000000000c4", "volumes", "one", 1);
     provider.ensure_network(&scope, &network("volumes")).await.expect("a network");
     let wanted = |name: &str| VolumeWanted { name: name.to_owned(), bytes: 64 << 20, slot: Some(Slot::A) };

@@ -82,9 +82,13 @@ fn run_daemon(args: &Run) -> Outcome {
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,hickory_server=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
-    let usual = paths()?;
-    let state = args.state.as_deref().unwrap_or(usual.state());
-    let paths = Paths::new(state, args.cache.as_deref().unwrap_or(usual.cache()))?;
+    let paths = match (&args.state, &args.cache) {
+        (Some(state), Some(cache)) => Paths::new(state, cache)?,
+        (state, cache) => {
+            let usual = paths()?;
+            Paths::new(state.as_deref().unwrap_or(usual.state()), cache.as_deref().unwrap_or(usual.cache()))?
+        }
+    };
     let build = local::own_build().map_err(failure)?;
     block_on(async {
         hostd::run(Options { paths, build, resume: args.resume }).await?;

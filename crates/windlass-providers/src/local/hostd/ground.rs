@@ -241,14 +241,14 @@ async fn firewall_notice(paths: &Paths) -> Option<String> {
     })
 }
 
-/// Keeps other state folders' daemons from picking a range at the same time, while the folder they share is held.
-pub(super) fn lock_ranges() -> Result<File, ProviderError> {
+/// Keeps other state folders' daemons from picking ranges and changing limits, while the folder they share is held.
+pub(super) fn lock_host() -> Result<File, ProviderError> {
     let open = || {
         let folder = File::open("/run/windlass")?;
         flock(&folder, FlockOperation::LockExclusive)?;
         Ok::<File, std::io::Error>(folder)
     };
-    open().map_err(|error| failed("locking the choice of ranges", &error))
+    open().map_err(|error| failed("locking what state folders share", &error))
 }
 
 /// Lets packets that come in over the bridge be forwarded (from a machine to the endpoint's servers), there only.

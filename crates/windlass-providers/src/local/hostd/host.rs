@@ -21,7 +21,7 @@ use super::cgroups::Hierarchies;
 use super::metrics::Metrics;
 use super::networks::Servers;
 use super::sandbox::Running;
-use super::store::{HostChanges, Store, StoreError};
+use super::store::{Store, StoreError};
 use crate::holdings::{FreshIdentity, Holdings};
 use crate::ports::{Inventory, Machine, OwnerCredential, ProviderError, Reservation, Scope};
 
@@ -40,13 +40,12 @@ pub(super) struct Host {
     pub(super) metrics: Metrics,
     pub(super) build: String,
     /// Held to read by each change, to write by a hostd that becomes another binary.
-    pub(super) gate: tokio::sync::RwLock<()>,
+    pub(super) gate: Arc<tokio::sync::RwLock<()>>,
     /// One at a time: picking ranges, making and removing networks.
     pub(super) network_lock: tokio::sync::Mutex<()>,
     /// The table last loaded.
     pub(super) loaded_table: tokio::sync::Mutex<Option<String>>,
     pub(super) servers: Mutex<BTreeMap<ClusterId, Servers>>,
-    pub(super) host_changes: Mutex<HostChanges>,
     pub(super) starting: AtomicBool,
     /// Told to end.
     pub(super) stopping: tokio::sync::Notify,
@@ -95,13 +94,12 @@ impl Host {
         Ok(Self {
             authority: Authority::load_or_make(&paths.authority())?,
             clusters: Mutex::new(clusters.collect()),
-            host_changes: Mutex::new(store.host_changes()?),
             cgroups,
             store,
             paths,
             metrics: Metrics::new(&build),
             build,
-            gate: tokio::sync::RwLock::new(()),
+            gate: Arc::default(),
             network_lock: tokio::sync::Mutex::new(()),
             loaded_table: tokio::sync::Mutex::new(None),
             servers: Mutex::default(),

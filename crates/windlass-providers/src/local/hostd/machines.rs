@@ -21,6 +21,7 @@ use super::super::protocol;
 use super::clone::{self, MachineFolder};
 use super::host::{Host, Key, failed};
 use super::image;
+use super::limits;
 use super::netlink::{self, Wire};
 use super::process::Ending;
 use super::sandbox::{Running, Sandbox};
@@ -83,7 +84,7 @@ impl Host {
 
     async fn launch(&self, key: &Key) -> Result<Running, ProviderError> {
         let (id, machine) = key;
-        self.raise_limits()?;
+        limits::raise()?;
         let mut sandbox = self.sandbox(key)?;
         let known = self.look(id, |cluster| Ok(cluster.holdings.machine(machine)?.image.clone()))?;
         if let Some(process) = sandbox.find() {

@@ -62,7 +62,7 @@ impl Host {
             self.raise_network(id).await?;
             return Ok(network);
         }
-        let _picking = ground::lock_ranges()?;
+        let _picking = ground::lock_host()?;
         let network = self.pick(wanted).await?;
         self.owned(scope, |cluster| {
             cluster.holdings.network = Some(NetworkHeld { wanted: wanted.clone(), network: network.clone() });

@@ -64,6 +64,15 @@ impl ProcessId {
         Self::of(self.pid) == Some(self)
     }
 
+    /// Is there a living process one of whose arguments begins like this?
+    pub(crate) fn any_with_argument(beginning: &str) -> bool {
+        let matches = |pid: &i32| {
+            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments.split(|&byte| byte == 0).any(|found| found.starts_with(beginning.as_bytes()))
+        };
+        all_pids().into_iter().filter(matches).any(|pid| Self::of(pid).is_some())
+    }
+
     /// Finds the process one of whose arguments is exactly this; the oldest of several.
     pub(crate) fn with_argument(argument: &str) -> Option<Self> {
         let matches = |pid: &i32| {

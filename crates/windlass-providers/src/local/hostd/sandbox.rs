@@ -73,6 +73,9 @@ mkdir -p /run/systemd/nspawn && mount -t tmpfs tmpfs /run/systemd/nspawn
 unset layers
 exec "$@"' sh "$@""#;
 
+/// How the argument by which a sandbox is known begins, whatever state folder it is of.
+pub(crate) const MARKER: &str = "--machine=wl-";
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Sandbox {
@@ -249,6 +252,25 @@ mod tests {
     #[test]
     fn the_command_is_what_was_found_to_work() {
         insta::assert_snapshot!(sandbox().nspawn().join("\n"), @r"
+        systemd-nspawn
+        --quiet
+        --register=no
+        --keep-unit
+        --boot
+        --console=pipe
+        --resolv-conf=off
+        --timezone=off
+        --link-journal=no
+        --capability=all
+        --system-call-filter=@keyring bpf perf_event_open
+        --bind=/dev/kmsg
+        --machine=wl-2960c4-dfa0fc56
+        --hostname=lab-cp-a
+        --directory=/a/windlass/m:1/root
+        --network-namespace-path=/run/netns/wl-2960c4-dfa0fc56
+        --bind=/a/windlass/m\:1/containerd:/var/lib/containerd
+        --bind=/a/windlass/m\:1/kubelet:/var/lib/kubelet
+        systemd.unit=multi-user.target
         ");
     }
 

@@ -104,9 +104,14 @@ async fn observe(State(host): Hosted, request: Request, next: Next) -> Response 
     let response = if waits {
         next.run(request).await
     } else {
-        let _open = host.gate.read().await;
+        let open = Arc::clone(&host.gate).read_owned().await;
         // Finished also when the caller hangs up: an act is never left half done.
-        match tokio::spawn(next.run(request)).await {
+        let act = tokio::spawn(async move {
+            let response = next.run(request).await;
+            drop(open);
+            response
+        });
+        match act.await {
             Ok(response) => response,
             Err(error) => Refused(failed("the call", &error)).into_response(),
         }

@@ -3,7 +3,6 @@
 //! Inputs: [`Holdings`], configurations, reports, processes. Outputs: the same after a restart. Layout below
 //! `hostd/clusters/CLUSTER-ID/`: `cluster.json`, `machines/NAME/{config,report,process}.json`, `volumes/NAME.img`.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -53,13 +52,6 @@ struct ClusterDocument {
 #[derive(Serialize, Deserialize)]
 struct ProcessDocument {
     process: Running,
-}
-
-/// What hostd changed on the host at large and must put back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HostChanges {
-    /// Kernel parameters: path below `/proc/sys` to the value before and the value set.
-    pub(crate) sysctls: BTreeMap<String, (String, String)>,
 }
 
 /// Reads and writes the state of one state folder.
@@ -149,25 +141,6 @@ impl Store {
             }
             None => Ok(files::remove_if_there(&path)?),
         }
-    }
-
-    /// What was changed on the host.
-    pub(crate) fn host_changes(&self) -> Result<HostChanges, StoreError> {
-        Ok(read(&self.host_changes_path())?.unwrap_or_default())
-    }
-
-    /// Writes down what was changed on the host, before it is.
-    pub(crate) fn save_host_changes(&self, changes: &HostChanges) -> Result<(), StoreError> {
-        let path = self.host_changes_path();
-        if changes.sysctls.is_empty() {
-            return Ok(files::remove_if_there(&path)?);
-        }
-        let document = serde_json::json!({"format": FORMAT, "sysctls": changes.sysctls});
-        Ok(files::write_json(&path, &document, PUBLIC)?)
-    }
-
-    fn host_changes_path(&self) -> PathBuf {
-        self.paths.hostd().join("host.json")
     }
 }
 

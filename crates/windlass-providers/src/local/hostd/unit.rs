@@ -46,7 +46,8 @@ OOMScoreAdjust=-500
 WantedBy=multi-user.target
 ",
         state = paths.state().display().to_string().replace('%', "%%"),
-        mounts = quote(&paths.state().display().to_string()),
+        // Only commands know variables.
+        mounts = quote(&paths.state().display().to_string()).replace("$$", "$"),
         command = command.join(" "),
     )
 }
@@ -65,6 +66,26 @@ mod tests {
     fn the_unit_keeps_machines_when_hostd_stops() {
         let paths = Paths::new(Path::new("/a b/windlass"), Path::new("/c$")).unwrap();
         let text = render(&paths, Path::new("/a b/windlass/hostd/bin/windlass-0a1b"));
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        # Written by windlass; removed when the last cluster of /a b/windlass is gone.
+        [Unit]
+        Description=Windlass host daemon of /a b/windlass
+        Documentation=man:systemd-nspawn(1)
+        After=network.target nftables.service
+        RequiresMountsFor="/a b/windlass"
+
+        [Service]
+        ExecStart="/a b/windlass/hostd/bin/windlass-0a1b" "hostd" "run" "--state" "/a b/windlass" "--cache" "/c$$"
+        Restart=on-failure
+        RestartSec=1
+        KillMode=process
+        Delegate=yes
+        TasksMax=infinity
+        LimitNOFILE=1048576
+        OOMScoreAdjust=-500
+
+        [Install]
+        WantedBy=multi-user.target
+        "#);
     }
 }
