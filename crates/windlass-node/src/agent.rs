@@ -102,6 +102,9 @@ pub struct Agent {
     board: Board,
     balancer: Balancer,
     serving: Mutex<Option<Serving>>,
+    /// Leads to the own API server alone.
+    own: Balancer,
+    own_serving: Mutex<Option<Serving>>,
     counters: Counters,
 }
 
@@ -127,6 +130,7 @@ impl Agent {
         let boot_id = boot_id::of_this_start(&host.root, &ledger)?;
         let board = Board::new(&expected.machine, &boot_id);
         let balancer = Balancer::new(&expected.machine);
+        let own = Balancer::new(&expected.machine);
         Ok(Self {
             host,
             expected,
@@ -135,6 +139,8 @@ impl Agent {
             board,
             balancer,
             serving: Mutex::default(),
+            own,
+            own_serving: Mutex::default(),
             counters: Counters::default(),
         })
     }
@@ -263,13 +269,18 @@ impl Agent {
             Ok(tls) => tls,
             Err(error) => return self.board.failed("balancer", error.to_string(), Vec::new()),
         };
-        self.serve_balancer(&cx.config().balancer.listen).await;
+        let wanted = &cx.config().balancer;
+        self.serve_balancer(&self.balancer, &self.serving, &wanted.listen).await;
+        if let (Some(listen), Some(server)) = (&wanted.own_listen, wanted.servers.first()) {
+            self.own.pool().set_when_different(vec![server.clone()], Some(server.clone()), None);
+            self.serve_balancer(&self.own, &self.own_serving, listen).await;
+        }
         self.board.done("balancer", Vec::new());
         check::run(Arc::clone(self.balancer.pool()), tls).await;
     }
 
-    async fn serve_balancer(&self, listen: &str) {
-        let mut serving = self.serving.lock().await;
+    async fn serve_balancer(&self, balancer: &Balancer, serving: &Mutex<Option<Serving>>, listen: &str) {
+        let mut serving = serving.lock().await;
         if serving.as_ref().is_some_and(|serving| serving.listen == listen && !serving.task.is_finished()) {
             return;
         }
@@ -283,7 +294,7 @@ impl Agent {
                 }
             }
         };
-        let balancer = self.balancer.clone();
+        let balancer = balancer.clone();
         let task = tokio::spawn(async move { balancer.serve(listener).await });
         *serving = Some(Serving { listen: listen.to_owned(), task });
     }

@@ -397,6 +397,11 @@ pub struct Balancer {
     pub servers: Vec<String>,
     /// `NAME:PORT` asked when none of those answers.
     pub fallback: String,
+    /// `127.0.0.1:7444` on control planes: leads to the own API server alone, and holds connections while it starts, so
+    /// that those beside it (kubelet, controller manager, scheduler) go on the moment it answers instead of counting
+    /// down a pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_listen: Option<String>,
 }
 
 /// Pod network of this machine.

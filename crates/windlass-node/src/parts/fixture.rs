@@ -85,7 +85,12 @@ fn config() -> NodeConfig {
             manifest_dir: "/etc/kubernetes/manifests".into(),
             tls_bootstrap: false,
         },
-        balancer: Balancer { listen: "127.0.0.1:0".into(), servers: Vec::new(), fallback: "api:6443".into() },
+        balancer: Balancer {
+            listen: "127.0.0.1:0".into(),
+            servers: Vec::new(),
+            fallback: "api:6443".into(),
+            own_listen: None,
+        },
         pod_network: PodNetwork { routes: false, pods: Vec::new(), services: Vec::new(), nodes: Vec::new() },
         hooks: Vec::new(),
         cluster_duties: None,

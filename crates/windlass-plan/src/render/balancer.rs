@@ -7,6 +7,9 @@ use crate::inputs::NodeInputs;
 /// Where it listens.
 pub(crate) const LISTEN: &str = "127.0.0.1:7443";
 
+/// Where a control plane's own API server is reached by those beside it, from before it starts.
+pub(crate) const OWN_LISTEN: &str = "127.0.0.1:7444";
+
 /// The own server first, then the others; workers begin at different ones.
 pub(super) fn balancer(inputs: &NodeInputs<'_>) -> Balancer {
     let port = inputs.full.endpoint.port;
@@ -18,6 +21,7 @@ pub(super) fn balancer(inputs: &NodeInputs<'_>) -> Balancer {
         listen: LISTEN.to_owned(),
         servers: machines.iter().map(|machine| authority(machine.address, port)).collect(),
         fallback: format!("{}:{port}", inputs.full.endpoint.internal_name),
+        own_listen: own.map(|_| OWN_LISTEN.to_owned()),
     }
 }
 

@@ -154,7 +154,7 @@ pub(super) fn kubeconfigs(inputs: &NodeInputs<'_>) -> Vec<Kubeconfig> {
         return token.map(bootstrap).into_iter().collect();
     }
     // A component never talks to an API server older than itself: it talks to the one beside it.
-    let own = format!("https://127.0.0.1:{}", inputs.full.endpoint.port);
+    let own = format!("https://{}", balancer::OWN_LISTEN);
     let kubeconfig = |path: &str, server: &str, certificate: &str| Kubeconfig {
         path: path.to_owned(),
         server: server.to_owned(),
