@@ -78,6 +78,7 @@ pub trait Units: Send + Sync {
 #[derive(Debug, Default)]
 pub struct Systemd {
     connection: OnceCell<Connection>,
+    subscribed: OnceCell<()>,
 }
 
 #[derive(Clone, Copy)]
@@ -114,7 +115,8 @@ impl Systemd {
     async fn job(&self, job: Job, unit: &str) -> Result<(), UnitError> {
         let fail = bus_error(job.name(), unit);
         let manager = self.manager().await?;
-        manager.subscribe().await.map_err(&fail)?;
+        // systemd refuses a second subscription of one connection.
+        self.subscribed.get_or_try_init(|| async { manager.subscribe().await }).await.map_err(&fail)?;
         let mut removed = manager.receive_job_removed().await.map_err(&fail)?;
         let (name, mode) = (unit.to_owned(), "replace".to_owned());
         let path: OwnedObjectPath = match job {
