@@ -49,12 +49,12 @@ pub fn of_slot(subnet: IpNet, slot: Slot) -> Result<IpAddr, ProviderError> {
 /// The lowest free address for a machine without a slot.
 pub fn next_worker(subnet: IpNet, taken: impl Iterator<Item = IpAddr>) -> Result<IpAddr, ProviderError> {
     let taken: BTreeSet<IpAddr> = taken.collect();
-    (FIRST_WORKER..=LAST_WORKER).map(|host| at(subnet, host)).find(|address| !taken.contains(address)).ok_or_else(|| {
-        ProviderError::Ground {
+    (FIRST_WORKER..=LAST_WORKER).map(|host| at(subnet, host)).find(|address| !taken.contains(address)).ok_or_else(
+        || ProviderError::Ground {
             missing: format!("all {} worker addresses of {subnet} are taken", LAST_WORKER - FIRST_WORKER + 1),
             remedy: "remove machines, or spread them over a second cluster".to_owned(),
-        }
-    })
+        },
+    )
 }
 
 fn at(subnet: IpNet, host: u32) -> IpAddr {

@@ -133,13 +133,7 @@ pub enum MachineChange {
 impl Holdings {
     /// Nothing yet, for this owner.
     pub fn new(scope: Scope) -> Self {
-        Self {
-            scope,
-            network: None,
-            slots: BTreeMap::new(),
-            machines: BTreeMap::new(),
-            volumes: BTreeMap::new(),
-        }
+        Self { scope, network: None, slots: BTreeMap::new(), machines: BTreeMap::new(), volumes: BTreeMap::new() }
     }
 
     /// Lets an owner change things, or says why not. A higher epoch becomes the one seen; true when it did.
@@ -291,11 +285,8 @@ impl Holdings {
     /// Checks the order of a configuration and enters it as laid; false when it is the one already there.
     pub fn lay(&mut self, machine: &str, config: &SealedNodeConfig) -> Result<bool, ProviderError> {
         let held = self.machine_mut(machine)?;
-        let new = ConfigSeen {
-            epoch: config.config.epoch,
-            generation: config.config.generation,
-            hash: config.hash.clone(),
-        };
+        let new =
+            ConfigSeen { epoch: config.config.epoch, generation: config.config.generation, hash: config.hash.clone() };
         if let Some(old) = &held.laid {
             if new == *old {
                 return Ok(false);

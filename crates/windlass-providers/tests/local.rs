@@ -50,7 +50,8 @@ impl World {
 
     async fn start(&mut self) {
         let exe = std::env::current_exe().expect("the test binary");
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log")).expect("a log");
+        let log =
+            std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log")).expect("a log");
         let child = Command::new(exe)
             .args(["hostd_process", "--exact", "--nocapture"])
             .env(HOSTD, self.folder.path())
@@ -111,22 +112,28 @@ impl World {
             text.contains(&format!("-{id}")) || text.contains(&format!("_{id}")) || text.contains(&folder)
         };
         let links = names("/sys/class/net").into_iter().filter(|link| link.starts_with(&self.paths.link_prefix()));
-        let mounts = lines(std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
-        let loops = names("/sys/block").into_iter().filter_map(|name| {
-            std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
-        });
+        let mounts = lines(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+        let loops = names("/sys/block")
+            .into_iter()
+            .filter_map(|name| std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok());
         let cgroups = names("/sys/fs/cgroup").into_iter().flat_map(|hierarchy| {
             let name = self.paths.cgroup();
             let folder = PathBuf::from("/sys/fs/cgroup").join(&hierarchy).join(&name);
-            let inner = if hierarchy == name { Some(hierarchy) } else { folder.exists().then_some(format!("{hierarchy}/{name}")) };
+            let inner = if hierarchy == name {
+                Some(hierarchy)
+            } else {
+                folder.exists().then_some(format!("{hierarchy}/{name}"))
+            };
             inner.into_iter()
         });
-        let tables = lines(String::from_utf8_lossy(&Command::new("nft").args(["list", "tables"]).output().expect("nft").stdout).into_owned());
+        let tables = Command::new("nft").args(["list", "tables"]).output().expect("nft").stdout;
+        let tables = lines(&String::from_utf8_lossy(&tables));
         let processes = names("/proc").into_iter().filter_map(|pid| {
             let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
             Some(String::from_utf8_lossy(&arguments).replace('\0', " "))
         });
-        let rest = mounts.into_iter().chain(loops).chain(names("/run/netns")).chain(tables).chain(processes).filter(ours);
+        let rest =
+            mounts.into_iter().chain(loops).chain(names("/run/netns")).chain(tables).chain(processes).filter(ours);
         links.chain(cgroups).chain(rest).collect()
     }
 }
@@ -152,7 +159,7 @@ fn names(folder: &str) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn lines(text: String) -> Vec<String> {
+fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
@@ -198,7 +205,9 @@ fn lasting(inventory: &Inventory) -> String {
     let machines: Vec<String> = inventory
         .machines
         .iter()
-        .map(|machine| format!("{} {:?} {} {:?} {:?}", machine.name, machine.state, machine.address, machine.slot, machine.volumes))
+        .map(|machine| {
+            format!("{} {:?} {} {:?} {:?}", machine.name, machine.state, machine.address, machine.slot, machine.volumes)
+        })
         .collect();
     format!("{:?} {machines:?} {:?}", inventory.network, inventory.volumes)
 }
@@ -251,9 +260,17 @@ async fn a_power_loss_changes_nothing() {
     let (one, two) = (one.expect("a machine"), two.expect("a machine"));
 
     // B20: running means that its own init runs, in its own network, with the boot id hostd tells.
-    world.eventually_inside("lab-cp-a", "cat /proc/sys/kernel/random/boot_id", one.boot_id.as_deref().expect("a boot id"));
+    world.eventually_inside(
+        "lab-cp-a",
+        "cat /proc/sys/kernel/random/boot_id",
+        one.boot_id.as_deref().expect("a boot id"),
+    );
     world.eventually_inside("lab-cp-a", "ip -br address show eth0; hostname", &format!("{}/24", one.address));
-    world.eventually_inside("lab-cp-a", "cat /sys/class/block/$(basename $(readlink /dev/windlass/etcd-main-a))/size", "131072");
+    world.eventually_inside(
+        "lab-cp-a",
+        "cat /sys/class/block/$(basename $(readlink /dev/windlass/etcd-main-a))/size",
+        "131072",
+    );
     world.inside("lab-cp-a", "mkfs.ext4 -q /dev/windlass/etcd-main-a && mkdir -p /data && mount /dev/windlass/etcd-main-a /data && echo kept > /data/file && sync");
     // The zone: machines, slots, the endpoint; nothing outside.
     let names = ["lab-md-1", "etcd-a", "api"].map(|name| format!("{name}.lab.windlass.internal"));
@@ -274,10 +291,16 @@ async fn a_power_loss_changes_nothing() {
     world.start().await;
     let after = client.inventory(&scope).await.expect("an inventory");
     assert_eq!(lasting(&before), lasting(&after), "{}", world.log());
-    let boots = |inventory: &Inventory| inventory.machines.iter().map(|m: &Machine| (m.starts, m.boot_id.clone())).collect::<Vec<_>>();
+    let boots = |inventory: &Inventory| {
+        inventory.machines.iter().map(|m: &Machine| (m.starts, m.boot_id.clone())).collect::<Vec<_>>()
+    };
     assert!(boots(&after).iter().all(|(starts, _)| *starts == 2));
     assert_ne!(boots(&before), boots(&after));
-    world.eventually_inside("lab-cp-a", "mkdir -p /data && mount /dev/windlass/etcd-main-a /data; cat /data/file", "kept");
+    world.eventually_inside(
+        "lab-cp-a",
+        "mkdir -p /data && mount /dev/windlass/etcd-main-a /data; cat /data/file",
+        "kept",
+    );
 
     // hostd alone killed: taken up again, untouched.
     world.kill_hostd();

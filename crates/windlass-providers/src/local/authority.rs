@@ -75,7 +75,9 @@ impl Identity {
     pub fn may_act(&self, scope: &Scope) -> Result<(), ProviderError> {
         match self {
             Self::Root => Ok(()),
-            Self::Owner { cluster, ownership } if *cluster == scope.cluster_id && *ownership == scope.ownership => Ok(()),
+            Self::Owner { cluster, ownership } if *cluster == scope.cluster_id && *ownership == scope.ownership => {
+                Ok(())
+            }
             _ => Err(self.denied(&format!(
                 "act on cluster {} as {} in epoch {}",
                 scope.cluster_id, scope.ownership.owner, scope.ownership.epoch

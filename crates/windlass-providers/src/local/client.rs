@@ -67,7 +67,8 @@ impl Client {
         let authority = credential.url.strip_prefix("https://").unwrap_or(&credential.url);
         let authority = authority.trim_end_matches('/').to_owned();
         let host = authority.rsplit_once(':').map_or(authority.as_str(), |(host, _)| host);
-        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| unusable(error.to_string()))?;
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+            .map_err(|error| unusable(error.to_string()))?;
         let config = client_config(credential).map_err(unusable)?;
         Ok(Self { transport: Transport::Tls { authority, name, config } })
     }
@@ -241,8 +242,7 @@ impl Provider for Client {
     }
 
     async fn put_config(&self, scope: &Scope, machine: &str, config: &SealedNodeConfig) -> Result<(), ProviderError> {
-        let wish =
-            protocol::PutConfig { scope: scope.clone(), machine: machine.to_owned(), config: config.clone() };
+        let wish = protocol::PutConfig { scope: scope.clone(), machine: machine.to_owned(), config: config.clone() };
         self.post("/v1/machine/configure", &wish).await
     }
 

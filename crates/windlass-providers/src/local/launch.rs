@@ -155,10 +155,10 @@ async fn write_unit(paths: &Paths, build: &str) -> Result<(), ProviderError> {
 }
 
 async fn systemctl(arguments: &[&str]) -> Result<(), ProviderError> {
-    command::run("systemctl", arguments).await.map(drop).map_err(|error| ProviderError::Failed {
-        operation: "systemctl".to_owned(),
-        cause: error.to_string(),
-    })
+    command::run("systemctl", arguments)
+        .await
+        .map(drop)
+        .map_err(|error| ProviderError::Failed { operation: "systemctl".to_owned(), cause: error.to_string() })
 }
 
 async fn wait(paths: &Paths, client: &Client, build: &str) -> Result<(), ProviderError> {

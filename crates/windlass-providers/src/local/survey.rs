@@ -54,10 +54,8 @@ impl Found {
 /// Every machine of the state folder.
 pub fn machines(paths: &Paths) -> Result<Vec<Found>, ProviderError> {
     let store = Store::new(paths.clone());
-    let hierarchies = Hierarchies::detect(&paths.unit()).map_err(|error| ProviderError::Failed {
-        operation: "finding cgroups".to_owned(),
-        cause: error.to_string(),
-    })?;
+    let hierarchies = Hierarchies::detect(&paths.unit())
+        .map_err(|error| ProviderError::Failed { operation: "finding cgroups".to_owned(), cause: error.to_string() })?;
     let mut found = Vec::new();
     for holdings in store.load()? {
         let id = &holdings.scope.cluster_id;

@@ -104,7 +104,8 @@ impl Memory {
 pub fn ready_report(sealed: &SealedNodeConfig, boot_id: &str) -> NodeReport {
     let config = &sealed.config;
     let now = Timestamp::now();
-    let done = |part: &str| PartReport { part: part.to_owned(), state: PartState::Done, changes: Vec::new(), since: now };
+    let done =
+        |part: &str| PartReport { part: part.to_owned(), state: PartState::Done, changes: Vec::new(), since: now };
     let control_plane = config.machine.role == Role::ControlPlane;
     let mut parts = vec![done("volumes"), done("containerd"), done("kubelet")];
     if control_plane {
@@ -116,11 +117,7 @@ pub fn ready_report(sealed: &SealedNodeConfig, boot_id: &str) -> NodeReport {
         boot_id: boot_id.to_owned(),
         at: now,
         windlass_version: config.windlass_version.clone(),
-        config: Some(ConfigSeen {
-            epoch: config.epoch,
-            generation: config.generation,
-            hash: sealed.hash.clone(),
-        }),
+        config: Some(ConfigSeen { epoch: config.epoch, generation: config.generation, hash: sealed.hash.clone() }),
         parts,
         etcd_formed_by: config.etcd.as_ref().map(|etcd| match &etcd.permit {
             EtcdPermit::Form { attempt } => attempt.0.clone(),

@@ -203,8 +203,7 @@ impl Memory {
     fn pick_network(&self, wanted: &NetworkWanted) -> Result<Network, ProviderError> {
         let clusters = self.clusters();
         let others = clusters.values().filter_map(|cluster| cluster.holdings.network.as_ref());
-        let taken: Vec<IpNet> =
-            others.map(|held| held.network.subnet).chain(wanted.avoid.iter().copied()).collect();
+        let taken: Vec<IpNet> = others.map(|held| held.network.subnet).chain(wanted.avoid.iter().copied()).collect();
         let subnet = address::free_subnet(&taken)?;
         let gateway = address::gateway(subnet);
         Ok(Network {
@@ -391,10 +390,7 @@ impl Provider for Memory {
             Ok(OwnerCredential {
                 url: inventory.network.map(|network| network.api_url).unwrap_or_default(),
                 ca: "memory".to_owned(),
-                certificate: format!(
-                    "owner:{}:{}:{}",
-                    scope.cluster_id, scope.ownership.owner, scope.ownership.epoch
-                ),
+                certificate: format!("owner:{}:{}:{}", scope.cluster_id, scope.ownership.owner, scope.ownership.epoch),
                 key: "memory".to_owned(),
             })
         })

@@ -64,14 +64,17 @@ pub(crate) fn find<'a>(inventory: &'a Inventory, name: &str) -> Option<&'a Machi
 }
 
 fn conflicts<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
+    let result = result.map(drop);
     assert!(matches!(result, Err(ProviderError::Conflict { .. })), "{result:?}");
 }
 
 fn absent<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
+    let result = result.map(drop);
     assert!(matches!(result, Err(ProviderError::NotFound { .. })), "{result:?}");
 }
 
 fn fenced<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
+    let result = result.map(drop);
     assert!(matches!(result, Err(ProviderError::Fenced { .. })), "{result:?}");
 }
 

@@ -37,7 +37,8 @@ impl Hierarchies {
 
     fn parse(mountinfo: &str, own: &str, unit: &str) -> Option<Self> {
         let mounts: Vec<(&str, &str)> = mountinfo.lines().filter_map(mount).collect();
-        let of_type = |kind| mounts.iter().filter(move |(_, found)| *found == kind).map(|(point, _)| PathBuf::from(point));
+        let of_type =
+            |kind| mounts.iter().filter(move |(_, found)| *found == kind).map(|(point, _)| PathBuf::from(point));
         let mut version_1: Vec<PathBuf> = of_type("cgroup").collect();
         if version_1.is_empty() {
             let root = of_type("cgroup2").next()?;
@@ -221,7 +222,10 @@ mod tests {
 
     #[test]
     fn a_unit_uses_what_systemd_delegated_to_it() {
-        for own in ["0::/system.slice/windlass-hostd-0a1b2c.service\n", "0::/system.slice/windlass-hostd-0a1b2c.service/hostd\n"] {
+        for own in [
+            "0::/system.slice/windlass-hostd-0a1b2c.service\n",
+            "0::/system.slice/windlass-hostd-0a1b2c.service/hostd\n",
+        ] {
             let found = Hierarchies::parse(UNIFIED, own, "windlass-hostd-0a1b2c.service").unwrap();
             let base = PathBuf::from("/sys/fs/cgroup/system.slice/windlass-hostd-0a1b2c.service");
             assert_eq!(found, Hierarchies::V2 { base });

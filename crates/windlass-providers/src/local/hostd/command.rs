@@ -29,7 +29,10 @@ pub(crate) enum CommandError {
 }
 
 /// Runs a program to its end.
-pub(crate) async fn run<A: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = A>) -> Result<String, CommandError> {
+pub(crate) async fn run<A: AsRef<OsStr>>(
+    program: &str,
+    args: impl IntoIterator<Item = A>,
+) -> Result<String, CommandError> {
     run_with_input(program, args, "").await
 }
 

@@ -165,7 +165,7 @@ fn has_filesystem(filesystems: &str, name: &str) -> bool {
 fn room(paths: &Paths, machines: u32) -> Vec<Lack> {
     let mut lacks = Vec::new();
     let Some(folder) = paths.state().ancestors().find(|folder| folder.exists()) else { return lacks };
-    if statfs(folder).is_ok_and(|fs| fs.f_type as i64 == OVERLAYFS) {
+    if statfs(folder).is_ok_and(|fs| fs.f_type == OVERLAYFS) {
         lacks.push(lack(
             format!("{} lies on an overlay, on which no machine's root can lie", folder.display()),
             "set XDG_STATE_HOME to a folder on a disk",
@@ -183,12 +183,7 @@ fn too_little_disk(available: u64, machines: u32, folder: &Path) -> Option<Lack>
     let needed = u64::from(machines) * DISK_PER_MACHINE;
     (available < needed).then(|| {
         lack(
-            format!(
-                "{} has {} free, {machines} machines need {}",
-                folder.display(),
-                gib(available),
-                gib(needed)
-            ),
+            format!("{} has {} free, {machines} machines need {}", folder.display(), gib(available), gib(needed)),
             "free space there, set XDG_STATE_HOME to another disk, or ask for fewer machines",
         )
     })
@@ -272,7 +267,10 @@ mod tests {
     fn room_is_counted_by_machine() {
         let meminfo = "MemTotal: 9000000 kB\nMemAvailable:    2000000 kB\n";
         assert_eq!(too_little_memory(meminfo, 4), None);
-        assert_eq!(too_little_memory(meminfo, 5).unwrap().missing, "1.9 GiB of memory are free, 5 machines need 2.1 GiB");
+        assert_eq!(
+            too_little_memory(meminfo, 5).unwrap().missing,
+            "1.9 GiB of memory are free, 5 machines need 2.1 GiB"
+        );
         assert_eq!(too_little_disk(5 * GIB, 5, Path::new("/s")), None);
         assert!(too_little_disk(5 * GIB - 1, 5, Path::new("/s")).is_some());
     }

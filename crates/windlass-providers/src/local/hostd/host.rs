@@ -288,7 +288,8 @@ impl Host {
     /// Finds a machine by `MACHINE` or `CLUSTER/MACHINE`.
     pub(super) fn find(&self, name: &str) -> Result<Key, ProviderError> {
         let clusters = self.clusters();
-        let (cluster, machine) = name.split_once('/').map_or((None, name), |(cluster, machine)| (Some(cluster), machine));
+        let (cluster, machine) =
+            name.split_once('/').map_or((None, name), |(cluster, machine)| (Some(cluster), machine));
         let mut found = clusters.iter().filter(|(_, held)| {
             cluster.is_none_or(|cluster| held.holdings.scope.cluster == cluster)
                 && held.holdings.machines.contains_key(machine)

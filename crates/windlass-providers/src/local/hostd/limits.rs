@@ -17,8 +17,7 @@ use super::sandbox;
 use crate::ports::ProviderError;
 
 /// Each machine's systemd, kubelet and containerd share these.
-const WANTED: [(&str, u64); 2] =
-    [("fs/inotify/max_user_instances", 8192), ("fs/inotify/max_user_watches", 524_288)];
+const WANTED: [(&str, u64); 2] = [("fs/inotify/max_user_instances", 8192), ("fs/inotify/max_user_watches", 524_288)];
 const RECORD: &str = "/run/windlass/limits.json";
 
 /// What was changed: a parameter's name to its value before and the value set.
@@ -43,10 +42,8 @@ pub(super) fn forecast() -> (Vec<(String, String)>, Vec<String>) {
     for (name, wanted) in WANTED {
         let shown = name.replace('/', ".");
         match read(name) {
-            Ok(now) if now < wanted && !is_writable(name) => lacks.push((
-                format!("{shown} is {now} and cannot be changed here"),
-                format!("sysctl -w {shown}={wanted}"),
-            )),
+            Ok(now) if now < wanted && !is_writable(name) => lacks
+                .push((format!("{shown} is {now} and cannot be changed here"), format!("sysctl -w {shown}={wanted}"))),
             Ok(now) if now < wanted => {
                 notices.push(format!("{shown} is raised from {now} to {wanted} while machines are there"));
             }

@@ -109,10 +109,8 @@ impl Host {
         }
         self.write_boot_files(key, &sandbox.folder)?;
         let names = self.paths.machine_names(id, machine);
-        sandbox.cgroups = self
-            .cgroups
-            .make(&self.paths.cgroup(), &names.cgroup)
-            .map_err(|error| failed("making cgroups", &error))?;
+        sandbox.cgroups =
+            self.cgroups.make(&self.paths.cgroup(), &names.cgroup).map_err(|error| failed("making cgroups", &error))?;
         let running = sandbox.start().await.map_err(|error| failed("starting the machine", &error))?;
         give_volumes(running, &files).await?;
         Ok(running)
@@ -160,10 +158,10 @@ impl Host {
             if let Err(error) = self.bury(&key, running, &reason).await {
                 tracing::warn!(machine = %key.1, %error, "cleaning up after a machine");
             }
-            if ending == Some(REBOOT) {
-                if let Err(error) = self.power_on(&key).await {
-                    tracing::warn!(machine = %key.1, %error, "starting a machine again that rebooted");
-                }
+            if ending == Some(REBOOT)
+                && let Err(error) = self.power_on(&key).await
+            {
+                tracing::warn!(machine = %key.1, %error, "starting a machine again that rebooted");
             }
         })
     }

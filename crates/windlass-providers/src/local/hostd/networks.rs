@@ -211,9 +211,8 @@ impl Host {
 
     async fn lower_network(&self, id: &ClusterId) -> Result<(), ProviderError> {
         drop(lock(&self.servers).remove(id));
-        let bridge = self.look(id, |cluster| {
-            Ok(cluster.holdings.network.as_ref().map(|held| held.network.bridge.clone()))
-        })?;
+        let bridge =
+            self.look(id, |cluster| Ok(cluster.holdings.network.as_ref().map(|held| held.network.bridge.clone())))?;
         if let Some(bridge) = bridge {
             netlink::remove_link(&bridge).await.map_err(|error| failed(format!("removing {bridge}"), &error))?;
         }

@@ -53,10 +53,9 @@ fn all_pids() -> Vec<i32> {
 impl ProcessId {
     /// The process that has this pid now; none when it is dead or a zombie.
     pub(crate) fn of(pid: i32) -> Option<Self> {
-        stat(pid).filter(|stat| stat.state != 'Z' && stat.state != 'X').map(|stat| Self {
-            pid,
-            start_time: stat.start_time,
-        })
+        stat(pid)
+            .filter(|stat| stat.state != 'Z' && stat.state != 'X')
+            .map(|stat| Self { pid, start_time: stat.start_time })
     }
 
     /// Is it alive?
@@ -178,6 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::zombie_processes, reason = "reaped by what is tested")]
     async fn a_child_is_seen_alive_waited_for_and_reaped() {
         let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let process = ProcessId::of(child.id().try_into().unwrap()).unwrap();

@@ -211,7 +211,8 @@ async fn quiesce(sandbox: &Sandbox, running: Running) {
     if !matches!(stopped, Ok(Ok(_))) {
         tracing::debug!(machine = %sandbox.machine, "kubelet was not stopped in order");
     }
-    let pods = |folder: &PathBuf| cgroups::find(folder, "kubepods").into_iter().chain(cgroups::find(folder, "kubepods.slice"));
+    let pods =
+        |folder: &PathBuf| cgroups::find(folder, "kubepods").into_iter().chain(cgroups::find(folder, "kubepods.slice"));
     let pods: Vec<PathBuf> = sandbox.cgroups.iter().flat_map(pods).collect();
     pods.iter().for_each(|folder| cgroups::signal_all(folder, Signal::TERM));
     let deadline = Instant::now() + Duration::from_secs(4);

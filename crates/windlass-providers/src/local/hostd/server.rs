@@ -229,11 +229,7 @@ async fn inventory(
     Ok(Json(host.inventory(&wish.scope)?))
 }
 
-async fn watch(
-    State(host): Hosted,
-    Extension(caller): Caller,
-    Json(wish): Json<protocol::Watch>,
-) -> Answer<Inventory> {
+async fn watch(State(host): Hosted, Extension(caller): Caller, Json(wish): Json<protocol::Watch>) -> Answer<Inventory> {
     caller.may_read(&wish.scope)?;
     Ok(Json(host.watch(&wish.scope, wish.seen).await?))
 }
@@ -293,11 +289,7 @@ async fn bring_up(State(host): Hosted, Extension(caller): Caller) -> Answer<()> 
     Ok(Json(()))
 }
 
-async fn succeed(
-    State(host): Hosted,
-    Extension(caller): Caller,
-    Json(wish): Json<protocol::Succeed>,
-) -> Answer<()> {
+async fn succeed(State(host): Hosted, Extension(caller): Caller, Json(wish): Json<protocol::Succeed>) -> Answer<()> {
     caller.must_be_root("replace hostd")?;
     exchange::succeed(&host, &wish.build)?;
     Ok(Json(()))

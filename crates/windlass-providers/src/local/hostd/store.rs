@@ -111,14 +111,24 @@ impl Store {
     }
 
     /// Writes a machine's configuration, readable by root only.
-    pub(crate) fn save_config(&self, cluster: &ClusterId, machine: &str, config: &SealedNodeConfig) -> Result<(), StoreError> {
+    pub(crate) fn save_config(
+        &self,
+        cluster: &ClusterId,
+        machine: &str,
+        config: &SealedNodeConfig,
+    ) -> Result<(), StoreError> {
         let folder = self.paths.machine(cluster, machine);
         files::make_private_folder(&folder)?;
         Ok(files::write_json(&folder.join("config.json"), config, PRIVATE)?)
     }
 
     /// Writes a machine's report.
-    pub(crate) fn save_report(&self, cluster: &ClusterId, machine: &str, report: &NodeReport) -> Result<(), StoreError> {
+    pub(crate) fn save_report(
+        &self,
+        cluster: &ClusterId,
+        machine: &str,
+        report: &NodeReport,
+    ) -> Result<(), StoreError> {
         let folder = self.paths.machine(cluster, machine);
         files::make_private_folder(&folder)?;
         let bytes = serde_json::to_vec(report).map_err(io::Error::from)?;
@@ -132,7 +142,12 @@ impl Store {
     }
 
     /// Writes down a machine's process; none: it does not run.
-    pub(crate) fn save_process(&self, cluster: &ClusterId, machine: &str, process: Option<&Running>) -> Result<(), StoreError> {
+    pub(crate) fn save_process(
+        &self,
+        cluster: &ClusterId,
+        machine: &str,
+        process: Option<&Running>,
+    ) -> Result<(), StoreError> {
         let path = self.paths.machine(cluster, machine).join("process.json");
         match process {
             Some(process) => {

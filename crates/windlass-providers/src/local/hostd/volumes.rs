@@ -99,16 +99,14 @@ fn device_of(file: &Path) -> Option<PathBuf> {
 
 /// Gives a running machine the device under its tag.
 pub(crate) fn show(machine: ProcessId, tag: &str, device: &Path) -> Result<(), VolumeError> {
-    let failed = |path: &Path, source| VolumeError::File {
-        operation: "giving the machine",
-        path: path.to_owned(),
-        source,
-    };
+    let failed =
+        |path: &Path, source| VolumeError::File { operation: "giving the machine", path: path.to_owned(), source };
     let meta = std::fs::metadata(device).map_err(|source| failed(device, source))?;
     let name = device.file_name().unwrap_or_default();
     let node = machine.inside("/dev").join(name);
     let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
-    let known = std::fs::metadata(&node).is_ok_and(|old| old.file_type().is_block_device() && old.rdev() == meta.rdev());
+    let known =
+        std::fs::metadata(&node).is_ok_and(|old| old.file_type().is_block_device() && old.rdev() == meta.rdev());
     if !known {
         files::remove_if_there(&node).map_err(|source| failed(&node, source))?;
         let mode = Mode::RUSR | Mode::WUSR;

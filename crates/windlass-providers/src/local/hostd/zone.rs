@@ -211,7 +211,8 @@ fn absolute(name: &str) -> Option<Name> {
 }
 
 fn start_of_authority(zone: &str) -> Option<Record> {
-    let (zone, server, person) = (absolute(zone)?, absolute(&format!("gateway.{zone}"))?, absolute(&format!("root.{zone}"))?);
+    let (zone, server, person) =
+        (absolute(zone)?, absolute(&format!("gateway.{zone}"))?, absolute(&format!("root.{zone}"))?);
     let seconds = i32::try_from(TTL).ok()?;
     Some(Record::from_rdata(zone, TTL, RData::SOA(SOA::new(server, person, 1, seconds, seconds, 60, TTL))))
 }
@@ -247,7 +248,8 @@ mod tests {
 
     #[test]
     fn machines_slots_and_the_endpoint_are_named() {
-        for name in ["lab-cp-a.lab.windlass.internal", "etcd-a.lab.windlass.internal", "ETCD-A.LAB.windlass.internal."] {
+        for name in ["lab-cp-a.lab.windlass.internal", "etcd-a.lab.windlass.internal", "ETCD-A.LAB.windlass.internal."]
+        {
             assert_eq!(ask(name, RecordType::A), "[10.77.0.11]", "{name}");
         }
         assert_eq!(ask("lab-md-1.lab.windlass.internal", RecordType::A), "[10.77.0.21]");
