@@ -1,6 +1,8 @@
 //! The hash of what the spec says for machines of one group: another hash is another configuration. What concerns only
 //! others, counts, and who set a value are left out.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use windlass_spec::full::FullCluster;
@@ -34,7 +36,19 @@ pub(crate) fn spec_hash(full: &FullCluster, group: &str) -> String {
             tree.insert("group".to_owned(), own_group(workers, group));
         }
     }
-    hex::encode(Sha256::digest(tree.to_string()))[..LENGTH].to_owned()
+    hex::encode(Sha256::digest(sorted(tree).to_string()))[..LENGTH].to_owned()
+}
+
+/// The tree with its keys in order: an API gives them back in another.
+fn sorted(tree: Value) -> Value {
+    match tree {
+        Value::Object(fields) => {
+            let ordered: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            Value::Object(ordered.into_iter().collect())
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        other => other,
+    }
 }
 
 /// How many control planes there are, and the taint that follows from there being workers, are told to machines as

@@ -10,7 +10,9 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::core::{NamespaceResourceScope, ObjectMeta};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -46,6 +48,9 @@ impl World {
         if let Err(missing) = windlass_testkit::binaries::find("kube-apiserver") {
             eprintln!("SKIPPED: {missing}; the controllers were NOT tested against a real API");
             return Ok(None);
+        }
+        if std::env::var_os("WINDLASS_TEST_LOG").is_some() {
+            let _ = tracing_subscriber::fmt().with_env_filter("info,windlass_controllers=debug").try_init();
         }
         let api = TestApi::start().await?;
         let client = api.client().await;
@@ -90,7 +95,11 @@ impl World {
     /// Creates Windlass's Cluster as `windlass create` does.
     pub(crate) async fn create_cluster(&self, control_planes: u32, workers: u32) -> Result<()> {
         let release = windlass_spec::releases::choose(None).and_then(windlass_spec::releases::planned);
-        let release = serde_json::to_string(&release.context("no release")?)?;
+        let mut release = release.context("no release")?;
+        for component in ["volume-helper", "windlass"] {
+            release.images.insert(component.to_owned(), format!("windlass.dev/{component}:test"));
+        }
+        let release = serde_json::to_string(&release)?;
         let object = json!({
             "apiVersion": "windlass.dev/v1alpha1",
             "kind": "Cluster",
@@ -121,15 +130,43 @@ impl World {
     {
         let api: Api<K> = self.api();
         let begun = Instant::now();
-        let mut last = None;
         while begun.elapsed() < PATIENCE {
-            last = api.get_opt(name).await?;
-            if let Some(object) = last.clone().filter(|object| holds(object)) {
+            if let Some(object) = api.get_opt(name).await?.filter(|object| holds(object)) {
                 return Ok(object);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        bail!("{} {name} is not {what}: {last:#?}", K::kind(&()))
+        bail!("{} {name} is not {what}\n{}", K::kind(&()), self.story().await?)
+    }
+
+    /// What every object says of itself, for a test that fails.
+    async fn story(&self) -> Result<String> {
+        let mut text = String::new();
+        for (kind, version, group) in [
+            ("Cluster", "v1alpha1", "windlass.dev"),
+            ("Cluster", "v1beta2", "cluster.x-k8s.io"),
+            ("ControlPlane", "v1alpha1", "windlass.dev"),
+            ("LocalCluster", "v1alpha1", "windlass.dev"),
+            ("MachineDeployment", "v1beta2", "cluster.x-k8s.io"),
+            ("MachineSet", "v1beta2", "cluster.x-k8s.io"),
+            ("Machine", "v1beta2", "cluster.x-k8s.io"),
+            ("NodeConfig", "v1alpha1", "windlass.dev"),
+            ("LocalMachine", "v1alpha1", "windlass.dev"),
+        ] {
+            let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), NAMESPACE, &kind);
+            for object in api.list(&ListParams::default()).await? {
+                let going = if object.metadata.deletion_timestamp.is_some() { " (deleting)" } else { "" };
+                text += &format!("{} {}{going}\n", kind.kind, object.name_any());
+                let conditions = object.data.pointer("/status/conditions").and_then(|all| all.as_array().cloned());
+                for condition in conditions.into_iter().flatten() {
+                    let word = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+                    let [type_, status, reason, message] = ["type", "status", "reason", "message"].map(word);
+                    text += &format!("    {type_}={status} {reason}: {message}\n");
+                }
+            }
+        }
+        Ok(text)
     }
 
     /// Waits until nothing of a kind is left.
