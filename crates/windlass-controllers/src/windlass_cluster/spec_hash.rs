@@ -43,7 +43,8 @@ pub(crate) fn spec_hash(full: &FullCluster, group: &str) -> String {
 fn sorted(tree: Value) -> Value {
     match tree {
         Value::Object(fields) => {
-            let ordered: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            let ordered: BTreeMap<String, Value> =
+                fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
             Value::Object(ordered.into_iter().collect())
         }
         Value::Array(items) => items.into_iter().map(sorted).collect(),

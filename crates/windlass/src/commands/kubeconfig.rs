@@ -83,8 +83,7 @@ fn own_kubeconfig() -> Result<Utf8PathBuf, Failure> {
 
 /// A new identity from the cluster's own authority.
 async fn issue(pointer: &Pointer, kept: &str, ttl: &str) -> Result<String, Failure> {
-    let seconds =
-        windlass_spec::values::parse_duration(ttl).map_err(|error| Failure::new(Code::Usage, error))?;
+    let seconds = windlass_spec::values::parse_duration(ttl).map_err(|error| Failure::new(Code::Usage, error))?;
     let seconds = i64::try_from(seconds).map_err(|error| Failure::new(Code::Usage, error))?;
     let client = access::client(kept).await?;
     let api: Api<Secret> = Api::namespaced(client, &pointer.namespace);

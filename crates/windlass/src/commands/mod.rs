@@ -8,6 +8,7 @@ mod agent;
 mod apply;
 mod bundle;
 mod completion;
+mod controller;
 mod create;
 mod delete;
 mod get;
@@ -48,6 +49,9 @@ enum Command {
     Agent(agent::Args),
     /// Print a shell completion script.
     Completion(completion::Args),
+    /// Run the controllers of a management cluster.
+    #[command(hide = true)]
+    Controller(controller::Args),
     /// The daemon that keeps machines on this computer.
     Hostd(hostd::Args),
     /// Machines on this computer: list, logs, start, stop, restart, kill, shell.
@@ -71,6 +75,7 @@ impl Cli {
             Command::Bundle(args) => bundle::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Completion(args) => completion::run(&args),
+            Command::Controller(args) => controller::run(args),
             Command::Hostd(args) => hostd::run(&args),
             Command::Machine(args) => machine::run(&args),
             Command::Reference(args) => reference::run(&args),
