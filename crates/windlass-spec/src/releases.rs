@@ -59,12 +59,20 @@ pub fn planned(version: Version) -> Option<Release> {
 pub const UNBUILT: &str = "unbuilt";
 
 const KUBERNETES_IMAGES: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler"];
-const OTHER_IMAGES: [&str; 4] = ["coredns", "etcd", "local-path-provisioner", "pause"];
+/// Image, the component whose version it carries, what stands before the version.
+const OTHER_IMAGES: [(&str, &str, &str); 5] = [
+    ("coredns", "coredns", "v"),
+    ("etcd", "etcd", "v"),
+    ("local-path-provisioner", "local-path-provisioner", "v"),
+    ("pause", "pause", ""),
+    ("volume-helper", "local-path-provisioner", "v"),
+];
 
 fn images(kubernetes: Version, versions: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let own = KUBERNETES_IMAGES.iter().map(|name| ((*name).to_owned(), format!("windlass.dev/{name}:v{kubernetes}")));
-    let others = OTHER_IMAGES.iter().filter_map(|name| {
-        versions.get(*name).map(|version| ((*name).to_owned(), format!("windlass.dev/{name}:{version}")))
+    let others = OTHER_IMAGES.iter().filter_map(|(name, component, prefix)| {
+        let version = versions.get(*component)?;
+        Some(((*name).to_owned(), format!("windlass.dev/{name}:{prefix}{version}")))
     });
     own.chain(others).collect()
 }

@@ -2,5 +2,4 @@
 
 mod decisions;
 mod fixture;
-mod objects;
 mod render;

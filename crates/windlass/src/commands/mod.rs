@@ -11,6 +11,7 @@ mod completion;
 mod controller;
 mod create;
 mod delete;
+mod dev;
 mod get;
 mod hostd;
 mod kubeconfig;
@@ -47,6 +48,9 @@ enum Command {
     Bundle(bundle::Args),
     /// Run the agent of a machine, or show what it is doing.
     Agent(agent::Args),
+    /// Raise and lower clusters without controllers, for developers.
+    #[command(hide = true)]
+    Dev(dev::Args),
     /// Print a shell completion script.
     Completion(completion::Args),
     /// Run the controllers of a management cluster.
@@ -74,6 +78,7 @@ impl Cli {
             Command::Kubeconfig(args) => kubeconfig::run(&args),
             Command::Bundle(args) => bundle::run(&args),
             Command::Agent(args) => agent::run(&args),
+            Command::Dev(args) => dev::run(args),
             Command::Completion(args) => completion::run(&args),
             Command::Controller(args) => controller::run(args),
             Command::Hostd(args) => hostd::run(&args),

@@ -14,7 +14,9 @@ use futures::TryStreamExt;
 use ipnet::IpNet;
 use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::link::LinkAttribute;
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteScope, RouteType,
+};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -64,6 +66,8 @@ pub(crate) struct Wire {
 
 const IN_MACHINE: &str = "eth0";
 const EEXIST: i32 = -17;
+/// The kernel's table of the host's own addresses.
+const LOCAL_TABLE: u32 = 255;
 
 /// Makes a bridge with the gateway's and the endpoint's address, and switches it on.
 pub(crate) async fn ensure_bridge(name: &str, gateway: IpNet, endpoint: IpAddr) -> Result<(), NetlinkError> {
@@ -75,7 +79,10 @@ pub(crate) async fn ensure_bridge(name: &str, gateway: IpNet, endpoint: IpAddr) 
     let index = required(&handle, name).await?;
     add_address(&handle, index, gateway).await?;
     add_address(&handle, index, IpNet::from(endpoint)).await?;
-    set_up(&handle, index, name).await
+    set_up(&handle, index, name).await?;
+    let route = local_route(index, endpoint, gateway.addr());
+    let result = handle.route().add(route).replace().execute().await;
+    request(&format!("routing the host's own connections to {endpoint}"), result)
 }
 
 /// Makes a machine's namespace and its wire to the bridge.
@@ -259,6 +266,31 @@ async fn set_up(handle: &Handle, index: u32, name: &str) -> Result<(), NetlinkEr
 async fn add_address(handle: &Handle, index: u32, address: IpNet) -> Result<(), NetlinkError> {
     let result = handle.address().add(index, address.addr(), address.prefix_len()).execute().await;
     tolerate_existing(&format!("adding address {address}"), result)
+}
+
+/// Connections of the host's own to the endpoint come from the gateway's address. From the endpoint's they would have
+/// the same address at both ends, and what is mapped to a server would never come back.
+fn local_route(index: u32, endpoint: IpAddr, gateway: IpAddr) -> RouteMessage {
+    match (endpoint, gateway) {
+        (IpAddr::V4(endpoint), IpAddr::V4(gateway)) => local(RouteMessageBuilder::<std::net::Ipv4Addr>::new(), index)
+            .destination_prefix(endpoint, 32)
+            .pref_source(gateway)
+            .build(),
+        (IpAddr::V6(endpoint), IpAddr::V6(gateway)) => local(RouteMessageBuilder::<std::net::Ipv6Addr>::new(), index)
+            .destination_prefix(endpoint, 128)
+            .pref_source(gateway)
+            .build(),
+        // Both are of one range, and so of one family.
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => RouteMessage::default(),
+    }
+}
+
+fn local<T>(route: RouteMessageBuilder<T>, index: u32) -> RouteMessageBuilder<T> {
+    route
+        .table_id(LOCAL_TABLE)
+        .kind(RouteType::Local)
+        .scope(RouteScope::Host)
+        .output_interface(index)
 }
 
 fn default_route(gateway: IpAddr) -> RouteMessage {

@@ -1,6 +1,9 @@
 //! Every object is what Kubernetes's own types say: nothing unknown, nothing mistyped.
 
-use crate::fixture::{World, full};
+#[path = "../plan/fixture.rs"]
+mod fixture;
+
+use fixture::{World, full};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
