@@ -8,8 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use windlass_providers::local::hostd::{self, Options};
+use windlass_providers::local::protocol::Power;
 use windlass_providers::local::{Client, Paths, survey};
 use windlass_providers::ports::{Inventory, Machine, MachineState, Provider, ProviderError, VolumeWanted};
+use windlass_spec::boot_stub::BootStub;
 use windlass_spec::identity::Slot;
 
 use conformance::{machine, network, scope};
@@ -323,6 +325,77 @@ async fn a_power_loss_changes_nothing() {
     client.delete_volume(&scope, "etcd-main-a").await.expect("gone");
     assert!(matches!(client.inventory(&scope).await, Err(ProviderError::NotFound { .. })));
     assert_nothing_left(world).await;
+}
+
+/// The endpoint's address leads to ready servers, also from such a server itself and while hostd is dead; without one
+/// it refuses at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_endpoint_leads_to_ready_servers_only() {
+    if !is_root() {
+        return;
+    }
+    let mut world = World::new().await;
+    let client = world.client();
+    let scope = scope("00000000000000e4", "point", "one", 1);
+    let network = client.ensure_network(&scope, &network("point")).await.expect("a network");
+    for (name, slot) in [("point-cp-a", Some(Slot::A)), ("point-md-1", None)] {
+        client.reserve(&scope, name, slot).await.expect("a reservation");
+        client.ensure_machine(&scope, &machine(name, slot, IMAGE, &[])).await.expect("a machine");
+    }
+    let ask = format!("timeout 5 bash -c 'read -r line < /dev/tcp/{}/6443; echo answer $line' 2>&1", network.endpoint);
+    world.eventually_inside("point-md-1", &ask, "refused");
+    let serve = "perl -MIO::Socket::INET -e 'my $s = IO::Socket::INET->new(LocalPort => 6443, Listen => 9, ReuseAddr => 1); \
+                 while (my $c = $s->accept) { print $c \"ready\\n\"; close $c }'";
+    world.inside("point-cp-a", &format!("setsid {serve} > /dev/null 2>&1 < /dev/null &"));
+    report(&world, "point-cp-a", true);
+    let from_host = || {
+        let output = Command::new("sh").args(["-c", &ask]).output().expect("a shell");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for machine in ["point-md-1", "point-cp-a"] {
+        world.eventually_inside(machine, &ask, "answer ready");
+    }
+    assert!(from_host().contains("answer ready"));
+    world.eventually_inside("point-md-1", "getent ahostsv4 api.point.example", &network.endpoint.to_string());
+    world.kill_hostd();
+    for machine in ["point-md-1", "point-cp-a"] {
+        world.eventually_inside(machine, &ask, "answer ready");
+    }
+    world.start().await;
+    assert!(from_host().contains("answer ready"));
+    client.set_power("point/point-cp-a", Power::Kill).await.expect("stopped");
+    world.eventually_inside("point-md-1", &ask, "refused");
+    for machine in ["point-cp-a", "point-md-1"] {
+        client.delete_machine(&scope, machine).await.expect("gone");
+    }
+    client.delete_network(&scope).await.expect("gone");
+    assert_nothing_left(world).await;
+}
+
+/// Reports as a machine's agent does, with the identity in its boot stub.
+fn report(world: &World, machine: &str, api_server_ready: bool) {
+    let found = survey::machine(&world.paths, machine).expect("the machine");
+    let root = format!("/proc/{}/root", found.init.expect("it runs"));
+    let stub = std::fs::read_to_string(format!("{root}{}", BootStub::PATH)).expect("a boot stub");
+    let stub: BootStub = serde_json::from_str(&stub).expect("a boot stub");
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = serde_json::json!({
+        "format": 1, "machine": machine, "bootId": found.machine.boot_id, "at": "2026-01-01T00:00:00Z",
+        "windlassVersion": "0", "config": null, "parts": [], "etcdFormedBy": null, "etcdMemberId": null,
+        "apiServerReady": api_server_ready, "apiServerNames": ["api.point.example"], "nodeReady": false,
+    });
+    let files = [("ca", stub.ca), ("cert", stub.certificate), ("key", stub.key), ("report", report.to_string())];
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).expect("a file");
+    }
+    let status = Command::new("curl")
+        .current_dir(folder.path())
+        .args(["--silent", "--fail", "--cacert", "ca", "--cert", "cert", "--key", "key", "--request", "PUT"])
+        .args(["--header", "content-type: application/json", "--data", "@report"])
+        .arg(format!("{}/v1/self/report", stub.config_source))
+        .status()
+        .expect("curl");
+    assert!(status.success());
 }
 
 /// The mutual-TLS side: an owner's credential reaches its cluster, and that alone.

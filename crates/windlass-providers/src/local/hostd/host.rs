@@ -4,7 +4,6 @@
 //! this file: [`super::networks`], [`super::machines`], [`super::disks`].
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -46,7 +45,8 @@ pub(super) struct Host {
     /// The table last loaded.
     pub(super) loaded_table: tokio::sync::Mutex<Option<String>>,
     pub(super) servers: Mutex<BTreeMap<ClusterId, Servers>>,
-    pub(super) starting: AtomicBool,
+    /// True once every machine was taken up or started after hostd's own start.
+    pub(super) ready: watch::Sender<bool>,
     /// Told to end.
     pub(super) stopping: tokio::sync::Notify,
     clusters: Mutex<BTreeMap<ClusterId, Cluster>>,
@@ -103,7 +103,7 @@ impl Host {
             network_lock: tokio::sync::Mutex::new(()),
             loaded_table: tokio::sync::Mutex::new(None),
             servers: Mutex::default(),
-            starting: AtomicBool::new(true),
+            ready: watch::Sender::new(false),
             stopping: tokio::sync::Notify::new(),
             machine_locks: Mutex::default(),
             changes: watch::Sender::new(revision),
@@ -319,10 +319,16 @@ impl Host {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: self.build.clone(),
             pid: std::process::id(),
-            starting: self.starting.load(Ordering::Relaxed),
+            starting: !*self.ready.borrow(),
             clusters: clusters.len(),
             machines: clusters.values().map(|cluster| cluster.holdings.machines.len()).sum(),
         }
+    }
+
+    /// Waits until hostd knows what runs: an act before that would meet machines it does not know.
+    pub(super) async fn until_ready(&self) {
+        // An error would mean that this host is gone, and it is not.
+        drop(self.ready.subscribe().wait_for(|ready| *ready).await);
     }
 
     /// Notes that somebody called.

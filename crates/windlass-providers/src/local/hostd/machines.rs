@@ -7,7 +7,6 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -91,7 +90,9 @@ impl Host {
             if let Some(running) = sandbox.take_up(process) {
                 return Ok(running);
             }
-            process.signal(rustix::process::Signal::KILL).map_err(|error| failed("ending a stray sandbox", &error))?;
+            let stray = |error| failed("ending a stray sandbox", &error);
+            process.signal(rustix::process::Signal::KILL).map_err(stray)?;
+            process.ended().await.map_err(stray)?;
         }
         sandbox.clean().await.map_err(|error| failed("cleaning up", &error))?;
         let image = image::find(self.paths.cache(), &known.unwrap_or_default())?;
@@ -262,6 +263,7 @@ impl Host {
     pub(super) async fn bring_up(self: &Arc<Self>, resume: bool) {
         let ids: Vec<ClusterId> = self.clusters().keys().cloned().collect();
         for id in &ids {
+            let _alone = self.network_lock.lock().await;
             let raised = match self.look(id, |cluster| Ok(cluster.holdings.network.is_some())) {
                 Ok(true) => self.raise_network(id).await,
                 _ => Ok(()),
@@ -285,7 +287,7 @@ impl Host {
         if let Err(error) = self.load_table().await {
             tracing::warn!(%error, "table not loaded");
         }
-        self.starting.store(false, Ordering::Relaxed);
+        self.ready.send_replace(true);
     }
 
     /// Those that shall run in their order, then the others.

@@ -25,7 +25,7 @@ use super::command::{self, CommandError};
 /// What netlink refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NetlinkError {
-    /// The socket.
+    /// The socket, or the kernel's files beside it.
     #[error("netlink")]
     Socket(#[source] io::Error),
     /// One request.
@@ -95,7 +95,25 @@ pub(crate) async fn ensure_wire(wire: &Wire) -> Result<(), NetlinkError> {
     let veth = required(&handle, &wire.veth).await?;
     let bridge = required(&handle, &wire.bridge).await?;
     let message = LinkUnspec::new_with_index(veth).controller(bridge).up().build();
-    request(&format!("plugging {} into {}", wire.veth, wire.bridge), handle.link().set(message).execute().await)
+    request(&format!("plugging {} into {}", wire.veth, wire.bridge), handle.link().set(message).execute().await)?;
+    reflect(&wire.veth)
+}
+
+/// Lets the bridge send packets back where they came from: a machine that calls the endpoint may be mapped to itself,
+/// and with br_netfilter such a packet is bridged, not routed.
+fn reflect(veth: &str) -> Result<(), NetlinkError> {
+    let path = format!("/sys/class/net/{veth}/brport/hairpin_mode");
+    fs_err::write(path, "1").map_err(NetlinkError::Socket)
+}
+
+/// Takes addresses for good at once: nobody else has them, and a reflected probe would look like somebody who has.
+fn trust_addresses(link: &str) {
+    for setting in ["accept_dad", "dad_transmits"] {
+        // Without IPv6 there is nothing to set.
+        if let Err(error) = std::fs::write(format!("/proc/sys/net/ipv6/conf/{link}/{setting}"), "0") {
+            tracing::debug!(link, setting, %error, "not set");
+        }
+    }
 }
 
 async fn plug(handle: &Handle, wire: &Wire) -> Result<(), NetlinkError> {
@@ -113,6 +131,7 @@ async fn plug(handle: &Handle, wire: &Wire) -> Result<(), NetlinkError> {
 
 async fn configure(handle: &Handle, peer: &str, wire: &Wire) -> Result<(), NetlinkError> {
     let index = required(handle, peer).await?;
+    trust_addresses(peer);
     let message =
         LinkUnspec::new_with_index(index).name(IN_MACHINE).address(hardware_address(&wire.netns)).up().build();
     request(&format!("switching {IN_MACHINE} on"), handle.link().set(message).execute().await)?;

@@ -88,9 +88,10 @@ fn hairpin(network: &Network) -> String {
     format!("\t\t{family} daddr {} ct status dnat ct direction original masquerade\n", network.subnet)
 }
 
+/// New connections only: answers to the host's own come back to this address too.
 fn refusal(network: &Network) -> String {
     let Network { endpoint, .. } = network;
-    format!("\t\t{} daddr {endpoint} meta l4proto tcp reject with tcp reset\n", family(*endpoint))
+    format!("\t\t{} daddr {endpoint} ct state new meta l4proto tcp reject with tcp reset\n", family(*endpoint))
 }
 
 /// Not by address: with br_netfilter, pods' packets from machine to machine come by here too.
@@ -204,7 +205,7 @@ mod tests {
         	}
         	chain input {
         		type filter hook input priority filter; policy accept;
-        		ip daddr 10.77.0.2 meta l4proto tcp reject with tcp reset
+        		ip daddr 10.77.0.2 ct state new meta l4proto tcp reject with tcp reset
         	}
         	chain redirects {
         		type filter hook output priority filter; policy accept;
@@ -226,7 +227,7 @@ mod tests {
     fn without_a_ready_server_the_endpoint_refuses() {
         let text = render("windlass_0a1b2c", "wl0a1b", &[network(&[])]);
         assert!(!text.contains("dnat ip to"), "{text}");
-        assert!(text.contains("daddr 10.77.0.2 meta l4proto tcp reject"));
+        assert!(text.contains("daddr 10.77.0.2 ct state new meta l4proto tcp reject"));
     }
 
     #[test]

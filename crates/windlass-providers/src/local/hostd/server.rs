@@ -100,6 +100,9 @@ async fn observe(State(host): Hosted, request: Request, next: Next) -> Response 
         };
         return Refused(error).into_response();
     }
+    if !path.starts_with("/v1/hello") && !path.starts_with("/v1/self") && !path.starts_with("/v1/hostd") {
+        host.until_ready().await;
+    }
     let waits = path.ends_with("/watch") || path.ends_with("/config") || path.starts_with("/v1/hostd");
     let response = if waits {
         next.run(request).await
@@ -285,6 +288,7 @@ async fn own_report(
 
 async fn bring_up(State(host): Hosted, Extension(caller): Caller) -> Answer<()> {
     caller.must_be_root("start machines")?;
+    host.until_ready().await;
     host.bring_up(false).await;
     Ok(Json(()))
 }
