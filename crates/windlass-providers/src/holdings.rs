@@ -346,6 +346,11 @@ impl Holdings {
         self.network.is_none() && self.machines.is_empty() && self.volumes.is_empty()
     }
 
+    /// Does it live under its name? Volumes that were kept when it was deleted do not.
+    pub fn holds_name(&self) -> bool {
+        self.network.is_some() || !self.machines.is_empty()
+    }
+
     /// The network.
     pub fn network(&self) -> Result<&NetworkHeld, ProviderError> {
         self.network.as_ref().ok_or_else(|| absent(format!("network of cluster {}", self.scope.cluster)))

@@ -409,7 +409,8 @@ impl Memory {
     /// Two living clusters never share a name.
     fn check_name(&self, scope: &Scope) -> Result<(), ProviderError> {
         let clusters = self.clusters();
-        let mut others = clusters.values().map(|cluster| &cluster.holdings.scope);
+        let living = clusters.values().filter(|cluster| cluster.holdings.holds_name());
+        let mut others = living.map(|cluster| &cluster.holdings.scope);
         match others.find(|other| other.cluster == scope.cluster && other.cluster_id != scope.cluster_id) {
             None => Ok(()),
             Some(other) => Err(ProviderError::Conflict {

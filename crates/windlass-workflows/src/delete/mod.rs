@@ -208,7 +208,7 @@ fn journal_folder(state: &Utf8Path, cluster: &str) -> Utf8PathBuf {
 
 /// Was a cluster of this name deleted before?
 pub fn was_deleted(state: &Utf8Path, cluster: &str) -> bool {
-    Record::newest(&journal_folder(state, cluster)).is_ok_and(|newest| newest.is_some_and(|record| record.succeeded()))
+    Record::newest(&journal_folder(state, cluster)).is_ok_and(|newest| newest.is_some())
 }
 
 /// What the provider holds; none when nothing.

@@ -19,13 +19,15 @@ pub struct Patience {
     pub boot: Duration,
     /// How long a part may stay failed: a component may still be given another try by whoever runs it.
     pub failed: Duration,
+    /// The same for an add-on: it is applied again and again, and a busy API may refuse it for a while.
+    pub addon: Duration,
     /// How long nothing at all may change on any machine that is not ready.
     pub still: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { boot: Duration::from_secs(60), failed: Duration::from_secs(4), still: Duration::from_secs(300) }
+        Self { boot: Duration::from_secs(60), failed: Duration::from_secs(4), addon: Duration::from_secs(120), still: Duration::from_secs(300) }
     }
 }
 
@@ -104,7 +106,7 @@ fn symptom(machine: &Machine, patience: &Patience) -> Option<Symptom> {
             Some(Symptom {
                 // Told by part, not by message: a crash loop's message may count its rounds.
                 key: format!("part {}", part.part),
-                patience: patience.failed,
+                patience: if part.part.starts_with("addon-") { patience.addon } else { patience.failed },
                 failure: Failure::failed(format!("{} failed on machine {}", part.part, machine.name))
                     .on(&machine.name)
                     .part(&part.part)
@@ -172,6 +174,13 @@ mod tests {
             vec![machine("lab-cp-a", MachineState::Running, Some(vec![("kube-apiserver", state)]))]
         };
         assert_eq!(said_after(flapping), None);
+    }
+
+    #[test]
+    fn an_addon_is_given_more_time() {
+        let parts = || Some(vec![("addon-coredns", failed())]);
+        let (second, _) = said_after(|_| vec![machine("lab-cp-a", MachineState::Running, parts())]).expect("said");
+        assert_eq!(second, 120);
     }
 
     #[test]

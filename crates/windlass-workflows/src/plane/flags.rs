@@ -72,7 +72,6 @@ const NO_ADMISSION: &[&str] = &[
 
 /// kube-apiserver on loopback.
 pub(crate) fn apiserver(files: &Files, port: u16) -> Vec<String> {
-    let account = files.pki("service-account.key");
     vec![
         format!("--etcd-servers={}", files.etcd_url()),
         format!("--secure-port={port}"),
@@ -85,8 +84,8 @@ pub(crate) fn apiserver(files: &Files, port: u16) -> Vec<String> {
         "--anonymous-auth=false".into(),
         "--authorization-mode=AlwaysAllow".into(),
         "--service-account-issuer=https://windlass-bootstrap-plane".into(),
-        format!("--service-account-key-file={account}"),
-        format!("--service-account-signing-key-file={account}"),
+        format!("--service-account-key-file={}", files.pki("service-account.pub")),
+        format!("--service-account-signing-key-file={}", files.pki("service-account.key")),
         "--service-cluster-ip-range=10.0.0.0/24".into(),
         format!("--disable-admission-plugins={}", NO_ADMISSION.join(",")),
         "--enable-priority-and-fairness=false".into(),

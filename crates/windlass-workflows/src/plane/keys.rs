@@ -43,6 +43,7 @@ pub(crate) fn make(files: &Files, port: u16) -> Result<String, KeysError> {
     write_private(&files.pki("apiserver.crt"), &server.certificate_pem)?;
     write_private(&files.pki("apiserver.key"), &server.key_pem)?;
     write_private(&files.pki("service-account.key"), &authorities.service_account.private)?;
+    write_private(&files.pki("service-account.pub"), &authorities.service_account.public)?;
     write_private(&kubeconfig_path(files), &text)?;
     Ok(text)
 }

@@ -102,7 +102,7 @@ fn head(status: &Status) -> Table {
         }
         Some(error) => line("API:", format!("does not answer: {error}")),
     }
-    for trouble in status.unhealthy().iter().chain(&status.api.troubles) {
+    for trouble in status.unhealthy().iter().filter(|_| status.api.answers) {
         line("Trouble:", trouble.clone());
     }
     table

@@ -161,7 +161,8 @@ impl Host {
     /// Enters a cluster that is not there yet. Two living clusters never share a name.
     pub(super) fn enter(&self, scope: &Scope) -> Result<(), ProviderError> {
         let mut clusters = self.clusters();
-        let mut others = clusters.values().map(|cluster| &cluster.holdings.scope);
+        let living = clusters.values().filter(|cluster| cluster.holdings.holds_name());
+        let mut others = living.map(|cluster| &cluster.holdings.scope);
         let other = others.find(|other| other.cluster == scope.cluster && other.cluster_id != scope.cluster_id);
         if let Some(other) = other {
             return Err(ProviderError::Conflict {
