@@ -150,21 +150,21 @@ impl Import<'_> {
             let mut entry = entry.map_err(read)?;
             let name = entry.path().map_err(read)?.to_string_lossy().into_owned();
             let Some((known, wanted)) = lock.files.get_key_value(&name) else {
-                return Err(self.damaged(&name, "nothing of that name", "a file"));
+                return Err(self.damaged(&name, &"nothing of that name", &"a file"));
             };
             if !open.remove(known) {
-                return Err(self.damaged(&name, "one file", "a second"));
+                return Err(self.damaged(&name, &"one file", &"a second"));
             }
             detail(self.progress, "import", &name);
             let found = self.write(&name, wanted, &mut entry).map_err(read)?;
             if found != wanted.sha256 {
-                return Err(self.damaged(&name, wanted.sha256, found));
+                return Err(self.damaged(&name, &wanted.sha256, &found));
             }
         }
-        open.first().map_or(Ok(()), |name| Err(self.damaged(name, "a file", "nothing")))
+        open.first().map_or(Ok(()), |name| Err(self.damaged(name, &"a file", &"nothing")))
     }
 
-    fn damaged(&self, file: &str, expected: impl ToString, found: impl ToString) -> ArchiveError {
+    fn damaged(&self, file: &str, expected: &dyn ToString, found: &dyn ToString) -> ArchiveError {
         let (expected, found) = (expected.to_string(), found.to_string());
         ArchiveError::Damaged { path: self.path.to_path_buf(), file: file.to_owned(), expected, found }
     }

@@ -121,10 +121,10 @@ impl Bundle {
     /// version, from wherever it came.
     pub fn locate(kubernetes_version: &str, cache: &Cache) -> Result<Option<Self>, BundleError> {
         let wanted = kubernetes_version.strip_prefix('v').unwrap_or(kubernetes_version);
-        if let Some(bundle) = Recipe::find(wanted).ok().map(|recipe| Self::of_recipe(&recipe, cache)).transpose()? {
-            if bundle.is_some() {
-                return Ok(bundle);
-            }
+        if let Ok(recipe) = Recipe::find(wanted)
+            && let Some(bundle) = Self::of_recipe(&recipe, cache)?
+        {
+            return Ok(Some(bundle));
         }
         Ok(Self::usable(cache)?.rfind(|bundle| bundle.lock.kubernetes == wanted))
     }

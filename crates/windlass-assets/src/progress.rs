@@ -2,6 +2,7 @@
 //!
 //! Input: events of builders, importers and machine images. Output: whatever the caller's [`Progress`] makes of them.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// One thing that happened.
@@ -75,4 +76,26 @@ pub(crate) fn step<T, E>(progress: &dyn Progress, name: &str, work: impl FnOnce(
 /// Reports a detail of a step.
 pub(crate) fn detail(progress: &dyn Progress, step: &str, text: impl Into<String>) {
     progress.report(Event::Detail { step: step.to_owned(), text: text.into() });
+}
+
+/// Runs a step's tool on a thread of its own and reports each line it says. The thread lives as long as the tool, which
+/// the kernel kills with it.
+pub(crate) fn follow<E: Send>(
+    progress: &dyn Progress,
+    step: &str,
+    work: impl FnOnce(Box<dyn FnMut(&str) + Send>) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let (sender, receiver) = mpsc::channel::<String>();
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            work(Box::new(move |line| {
+                // A receiver that is gone has nobody to tell.
+                sender.send(line.to_owned()).ok();
+            }))
+        });
+        for line in receiver {
+            detail(progress, step, line);
+        }
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

@@ -2,11 +2,10 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::mpsc;
 
 use crate::ARCHITECTURE;
 use crate::manifest::{Component, Program};
-use crate::progress::{Progress, detail};
+use crate::progress::{Progress, follow};
 use crate::tool::{ToolError, Tools};
 
 /// A Go toolchain.
@@ -53,34 +52,6 @@ impl Toolchain {
             .env("GOOS", "linux")
             .env("GOARCH", ARCHITECTURE)
             .env("CGO_ENABLED", if component.cgo { "1" } else { "0" });
-        Lines::default().follow(progress, &program.name, |said| tool.run(said))
-    }
-}
-
-/// Carries a tool's lines from the thread that reads them to the one that reports progress.
-#[derive(Debug, Default)]
-pub(super) struct Lines;
-
-impl Lines {
-    /// Runs `work` on a thread of its own and reports each line it says. The thread lives as long as the tool, which
-    /// the kernel kills with it.
-    pub(super) fn follow<E: Send>(
-        &self,
-        progress: &dyn Progress,
-        step: &str,
-        work: impl FnOnce(Box<dyn FnMut(&str) + Send>) -> Result<(), E> + Send,
-    ) -> Result<(), E> {
-        let (sender, receiver) = mpsc::channel::<String>();
-        std::thread::scope(|scope| {
-            let worker = scope.spawn(move || {
-                work(Box::new(move |line| {
-                    sender.send(line.to_owned()).ok();
-                }))
-            });
-            for line in receiver {
-                detail(progress, step, line);
-            }
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        follow(progress, &program.name, |said| tool.run(said))
     }
 }

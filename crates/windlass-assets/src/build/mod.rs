@@ -21,7 +21,7 @@ use crate::digest::Digest;
 use crate::lock::{FileEntry, Lock, LockError};
 use crate::manifest::{Component, Program};
 use crate::oci::OciError;
-use crate::progress::{Event, Progress, detail, step};
+use crate::progress::{Event, Progress, detail, follow, step};
 use crate::recipe::Recipe;
 use crate::steps::{Made, Steps};
 use crate::tool::{ToolError, Tools};
@@ -231,8 +231,7 @@ impl<'a> Builder<'a> {
         step(self.progress, ROOT_STEP, || {
             let output = self.lock.work_folder("root").map_err(BuildError::Assemble)?;
             let scratch = self.lock.work_folder("mmdebstrap").map_err(BuildError::Assemble)?;
-            let lines = go::Lines::default();
-            lines.follow(self.progress, ROOT_STEP, |said| {
+            follow(self.progress, ROOT_STEP, |said| {
                 debian::bootstrap(&self.recipe.manifest.root, self.tools, &output, &scratch, said)
             })?;
             self.steps.keep(ROOT_STEP, inputs, &output).map_err(BuildError::Assemble)

@@ -165,8 +165,8 @@ fn verify(wanted: Option<&str>, cache: &Cache) -> Outcome {
             Err(damage) => damages.push(damage.into()),
         }
     }
-    if let (0, Some(wanted)) = (seen, wanted) {
-        return Err(not_found(wanted));
+    if seen == 0 {
+        return Err(not_found(wanted.unwrap_or("in the cache")));
     }
     let text = damages.iter().map(|damage| format!("{damage:#}")).collect::<Vec<_>>().join("\n");
     if damages.is_empty() {
