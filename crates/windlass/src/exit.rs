@@ -73,6 +73,12 @@ impl Failure {
         Self { code, error: error.into(), hints: Vec::new() }
     }
 
+    /// The same failure under another code.
+    #[must_use]
+    pub(crate) fn with_code(self, code: Code) -> Self {
+        Self { code, ..self }
+    }
+
     /// Adds what to do next.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Display) -> Self {

@@ -5,11 +5,12 @@
 
 use std::path::PathBuf;
 
-use windlass_spec::full::CgroupMode;
+use windlass_spec::full::{CgroupMode, Facts};
 use windlass_spec::identity::ClusterId;
 
 use super::hostd::cgroups::Hierarchies;
 use super::hostd::clone::MachineFolder;
+use super::hostd::ground;
 use super::hostd::store::Store;
 use super::paths::Paths;
 use crate::ports::{Machine, MachineState, ProviderError};
@@ -49,6 +50,13 @@ impl Found {
         }
         Ok(())
     }
+}
+
+/// What this computer is like as the ground of machines, found without changing it or starting hostd.
+pub async fn facts(paths: &Paths) -> Result<Facts, ProviderError> {
+    let hierarchies = Hierarchies::detect(&paths.unit())
+        .map_err(|error| ProviderError::Failed { operation: "finding cgroups".to_owned(), cause: error.to_string() })?;
+    ground::facts(&hierarchies).await
 }
 
 /// Every machine of the state folder.

@@ -18,7 +18,8 @@ use crate::v1alpha1::{API_VERSION, KIND};
 /// What came of the comparison.
 #[derive(Debug)]
 pub(super) struct Checked {
-    pub(super) value: Value,
+    /// None when it is another document altogether.
+    pub(super) value: Option<Value>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -26,10 +27,11 @@ pub(super) struct Checked {
 pub(super) fn check(root: &Node) -> Checked {
     let mut checker = Checker::default();
     if let Some(problem) = other_kind(root) {
-        return Checked { value: CLUSTER.filler(), problems: vec![problem] };
+        return Checked { value: None, problems: vec![problem] };
     }
     let value = checker.node(root, &CLUSTER, "", root.place);
-    Checked { value, problems: checker.problems }
+    let is_mapping = matches!(root.kind, Kind::Map(_));
+    Checked { value: is_mapping.then_some(value), problems: checker.problems }
 }
 
 /// Is it a document of another kind? Then nothing else said of it would help.
@@ -103,7 +105,7 @@ impl Checker {
     fn object(&mut self, entries: &[Entry], fields: &BTreeMap<String, Field>, path: &str, key: Place) -> Value {
         self.duplicates(entries, path);
         let mut value = Map::new();
-        for entry in entries.iter().filter(|entry| !value_is_later(entries, entry)) {
+        for entry in entries {
             let below = join(path, &entry.key);
             match fields.get(&entry.key) {
                 Some(field) => {
@@ -224,12 +226,6 @@ impl Checker {
             }
         }
     }
-}
-
-/// Does the same key come again later? Then that one is looked at, as most readers of YAML would.
-fn value_is_later(entries: &[Entry], entry: &Entry) -> bool {
-    let is_it = |other: &&Entry| std::ptr::eq(*other, entry);
-    entries.iter().skip_while(|other| !is_it(other)).skip(1).any(|other| other.key == entry.key)
 }
 
 fn word(text: &str, words: &[String]) -> Result<Value, Misfit> {

@@ -67,7 +67,8 @@ pub fn read(text: &str, file: &str, stage: Stage) -> Result<Document, Problems> 
     let checked = check::check(&root);
     let places = places::Places::of(&root);
     problems.extend(checked.problems);
-    let cluster = match cluster(checked.value) {
+    let Some(value) = checked.value else { return Err(problems.sorted()) };
+    let cluster = match cluster(value) {
         Ok(cluster) => cluster,
         Err(problem) if problems.is_empty() => {
             problems.push(places.locate(problem));
@@ -86,9 +87,17 @@ fn cluster(value: Value) -> Result<Cluster, Problem> {
     serde_json::from_value(value).map_err(|error| Problem::error("document", "", error.to_string()))
 }
 
-/// Is the field of this finding already known to be wrong? What was put in its place is not the user's.
+/// Rules that leave something in the place of what was wrong.
+const REPLACED: [&str; 3] = ["type", "no-value", "missing-field"];
+
+/// Is the field of this finding, or what it is a judgement of, already known to be wrong? What was put in its place is
+/// not the user's.
 fn hidden(found: &Problem, known: &Problems) -> bool {
-    known.errors().any(|problem| !problem.path.is_empty() && is_within(&found.path, &problem.path))
+    let about = |problem: &Problem| {
+        let replaced = REPLACED.contains(&problem.rule.as_str());
+        is_within(&found.path, &problem.path) || (replaced && is_within(&problem.path, &found.path))
+    };
+    known.errors().any(|problem| !problem.path.is_empty() && about(problem))
 }
 
 fn is_within(path: &str, around: &str) -> bool {

@@ -44,12 +44,16 @@ fn excerpt(problem: &Problem, source: &Source, place: Place, f: &mut fmt::Format
     let gutter = marks.iter().map(|(place, ..)| place.line.to_string().len()).max().unwrap_or(1);
     writeln!(f, "{:gutter$}--> {}:{}:{}", "", source.file, place.line, place.column)?;
     writeln!(f, "{:gutter$} |", "")?;
+    let mut last = (0, String::new());
     for (index, (place, label, sign)) in marks.iter().enumerate() {
         if index > 0 && place.line > marks[index - 1].0.line + 1 {
             writeln!(f, "{:gutter$} :", "")?;
         }
         let (text, column) = shown(source, *place);
-        writeln!(f, "{:>gutter$} | {text}", place.line)?;
+        if last != (place.line, text.clone()) {
+            writeln!(f, "{:>gutter$} | {text}", place.line)?;
+        }
+        last = (place.line, text);
         let line = format!("{:gutter$} | {:column$}{} {label}", "", "", sign.to_string().repeat(place.width.max(1)));
         writeln!(f, "{}", line.trim_end())?;
     }

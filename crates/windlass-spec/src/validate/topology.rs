@@ -47,11 +47,12 @@ fn control_plane(spec: &ClusterSpec, found: &mut Vec<Problem>) {
         let (fewer, more) = (count - 1, count + 1);
         let problem = problem("`controlPlane.count` must be odd".to_owned());
         let problem = problem.label(format!("{count} etcd members survive no more losses than {fewer}"));
-        found.push(problem.hint(format!(
-            "use {fewer} to survive {} lost machines, {more} to survive {}",
-            (fewer - 1) / 2,
-            (more - 1) / 2
-        )));
+        let survives = |members: u32| match (members - 1) / 2 {
+            0 => String::new(),
+            1 => " to survive one lost machine".to_owned(),
+            lost => format!(" to survive {lost}"),
+        };
+        found.push(problem.hint(format!("use {fewer}{}, or {more}{}", survives(fewer), survives(more))));
     }
     let domains = spec.control_plane.failure_domains.iter().enumerate();
     duplicates(

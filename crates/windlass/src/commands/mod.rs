@@ -12,13 +12,16 @@ mod controller;
 mod create;
 mod delete;
 mod dev;
+mod generate;
 mod get;
 mod hostd;
 mod kubeconfig;
 mod logs;
 mod machine;
+mod plan;
 mod reference;
 mod status;
+mod validate;
 
 /// Raises, runs, upgrades, heals and lowers Kubernetes clusters on machines you hold.
 #[derive(Debug, Parser)]
@@ -60,6 +63,12 @@ enum Command {
     Hostd(hostd::Args),
     /// Machines on this computer: list, logs, start, stop, restart, kill, shell.
     Machine(machine::Args),
+    /// Print a spec to begin with.
+    Generate(generate::Args),
+    /// Show what a spec would make or change, before anything is done.
+    Plan(plan::Args),
+    /// Judge a spec: every problem at once, with its place.
+    Validate(validate::Args),
     /// Print a generated page of the reference.
     #[command(hide = true)]
     Reference(reference::Args),
@@ -83,6 +92,9 @@ impl Cli {
             Command::Controller(args) => controller::run(args),
             Command::Hostd(args) => hostd::run(&args),
             Command::Machine(args) => machine::run(&args),
+            Command::Generate(args) => generate::run(args),
+            Command::Plan(args) => plan::run(&args),
+            Command::Validate(args) => validate::run(&args),
             Command::Reference(args) => reference::run(&args),
         }
     }

@@ -87,7 +87,7 @@ fn missing_tools(root: bool, exists: impl Fn(&str) -> bool) -> Vec<Lack> {
 }
 
 /// What the machines' ground is like.
-pub(super) async fn facts(cgroups: &Hierarchies) -> Result<Facts, ProviderError> {
+pub(in crate::local) async fn facts(cgroups: &Hierarchies) -> Result<Facts, ProviderError> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     Ok(Facts {
         cgroup: cgroups.mode(),

@@ -9,7 +9,7 @@ pub(super) mod clone;
 pub(super) mod command;
 mod disks;
 pub(super) mod exchange;
-mod ground;
+pub(super) mod ground;
 mod host;
 mod image;
 mod limits;

@@ -34,7 +34,8 @@ pub(super) async fn nodes_ready(client: &Client, wanted: &BTreeSet<String>) {
     let nodes = Api::<Node>::all(client.clone());
     loop {
         if let Ok(list) = nodes.list(&ListParams::default()).await {
-            let ready: BTreeSet<String> = list.items.into_iter().filter(is_ready).filter_map(|node| node.metadata.name).collect();
+            let ready: BTreeSet<String> =
+                list.items.into_iter().filter(is_ready).filter_map(|node| node.metadata.name).collect();
             if wanted.is_subset(&ready) {
                 return;
             }

@@ -72,8 +72,8 @@ fn file(cluster: &str) -> PathBuf {
 
 /// Writes a file only its owner may read.
 pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
     use fs_err::os::unix::fs::OpenOptionsExt as _;
+    use std::io::Write as _;
 
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;

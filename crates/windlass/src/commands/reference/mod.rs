@@ -4,7 +4,6 @@
 //! same for the same binary, so that a check can compare it with the file.
 
 mod cli;
-mod cluster;
 
 use std::fmt::Write as _;
 
@@ -39,7 +38,7 @@ enum Page {
 pub(crate) fn run(args: &Args) -> Outcome {
     let text = match args.page {
         Page::Cli => cli::page(),
-        Page::Cluster => cluster::page(&windlass_spec::schema::document()),
+        Page::Cluster => windlass_spec::reference_markdown(),
         Page::Schema => serde_json::to_string_pretty(&windlass_spec::schema::document())? + "\n",
         Page::ExitCodes => exit_codes(),
     };
