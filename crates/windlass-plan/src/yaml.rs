@@ -52,14 +52,18 @@ fn field(text: &mut String, value: &Value, indent: usize) {
 fn list(text: &mut String, items: &[Value], indent: usize) {
     for item in items {
         pad(text, indent);
-        text.push_str("- ");
+        text.push('-');
         match item {
-            Value::Object(fields) if !fields.is_empty() => map(text, fields, indent + 2),
             Value::Array(inner) if !inner.is_empty() => {
                 text.push('\n');
                 list(text, inner, indent + 2);
             }
+            Value::Object(fields) if !fields.is_empty() => {
+                text.push(' ');
+                map(text, fields, indent + 2);
+            }
             other => {
+                text.push(' ');
                 text.push_str(&scalar(other, indent + 2));
                 text.push('\n');
             }
