@@ -91,6 +91,17 @@ pub fn cluster_object(
     Ok(object)
 }
 
+/// Why a Cluster is not available, as it says itself; none when it is.
+pub fn trouble(cluster: &DynamicObject) -> Option<String> {
+    let conditions = cluster.data["status"]["conditions"].as_array();
+    let available = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == "Available"));
+    match available {
+        Some(condition) if condition["status"] == "True" => None,
+        Some(condition) => Some(condition["message"].as_str().unwrap_or("it does not say why").to_owned()),
+        None => Some("nobody has judged it yet".to_owned()),
+    }
+}
+
 /// A hash over what the user wants, whatever the spelling of the file.
 pub fn spec_hash(cluster: &v1alpha1::Cluster) -> Result<String, serde_json::Error> {
     let value = serde_json::to_value(&cluster.spec)?;
@@ -112,6 +123,17 @@ fn canonical(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_says_itself_what_troubles_it() {
+        let cluster = |conditions: Value| {
+            DynamicObject::new("lab", &cluster_kind()).data(json!({"status": {"conditions": conditions}}))
+        };
+        let available = |status: &str| cluster(json!([{"type": "Available", "status": status, "message": "etcd"}]));
+        assert_eq!(trouble(&available("True")), None);
+        assert_eq!(trouble(&available("False")).as_deref(), Some("etcd"));
+        assert!(trouble(&cluster(json!([]))).is_some());
+    }
 
     #[test]
     fn the_order_of_keys_does_not_change_a_hash() {

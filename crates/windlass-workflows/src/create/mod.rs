@@ -6,7 +6,7 @@
 //! set-up - bundle - bootstrap-plane - providers - cluster-objects - etcd - control-plane - kubeconfig
 //!    kubeconfig -+- networking, storage-class ------------------------------------------+- gitops - packages - files
 //!                +- target-providers - target-controllers -+                            |
-//!    cluster-objects - machines-ready, health-checks ------+- pivot-pause - -copy - -switch - plane-retire
+//!    cluster-objects - machines-ready, health-checks ------+- pivot-pause - -copy - -switch +- plane-retire, healthy
 //! ```
 
 mod finish;
@@ -118,9 +118,10 @@ pub fn workflow() -> Workflow<Create> {
         .then(Step::new("pivot-copy", "Copy management to the cluster and verify", target::copy))
         .then(Step::new("pivot-switch", "The cluster manages itself", target::switch))
         .then(Step::new("plane-retire", "Delete the bootstrap plane", target::retire))
+        .then(Step::new("healthy", "The cluster calls itself available", target::healthy).after(&["pivot-switch"]))
         .then(
             Step::new("gitops", "GitOps manager", raise::nothing)
-                .after(&["pivot-switch", "networking", "storage-class"])
+                .after(&["healthy", "networking", "storage-class"])
                 .skip_if(|_| Some("not configured".into())),
         )
         .then(Step::new("packages", "Curated packages", raise::nothing).skip_if(|_| Some("not configured".into())))
@@ -339,6 +340,7 @@ mod tests {
         pivot-copy         Copy management to the cluster and verify
         pivot-switch       The cluster manages itself
         plane-retire       Delete the bootstrap plane
+        healthy            The cluster calls itself available
         gitops             GitOps manager
         packages           Curated packages
         files              Specs and kubeconfig

@@ -1,12 +1,13 @@
 //! Steps on the cluster that came up: its own definitions and controllers, then the pivot to them.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Api;
 use windlass_engine::failure::OrFail;
 use windlass_engine::{Failure, Outcome, StepResult};
+use windlass_spec::full::Cni;
 
 use super::raise::{CONTROLLERS_NAMESPACE, poll};
 use super::{Cx, provider_failure};
@@ -15,6 +16,12 @@ use crate::management;
 
 /// How long controllers on either side may take to report a pause or its end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the cluster may take to call itself available.
+const HEALTHY: Duration = Duration::from_secs(90);
+/// How long one question to its API may take.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Pause between two looks.
+const TICK: Duration = Duration::from_millis(250);
 /// Name of the controllers' DaemonSet.
 const CONTROLLERS: &str = "windlass-controller";
 
@@ -73,6 +80,31 @@ pub(super) async fn switch(cx: Cx) -> StepResult {
     cx.remember(Life::Created)?;
     pivot.switch().await.or_fail("the cluster's own controllers did not take over")?;
     Ok(Outcome::Done)
+}
+
+/// The cluster's own controllers say that it is available: proof that they reach it and its machines.
+pub(super) async fn healthy(cx: Cx) -> StepResult {
+    if cx.full()?.network.cni == Cni::None {
+        return Ok(Outcome::Skipped("its pod network is left to you (cni: None)".into()));
+    }
+    let api = management::clusters(&cx.target()?.client, cx.namespace());
+    let begun = Instant::now();
+    loop {
+        let asked = tokio::time::timeout(ANSWER, api.get(cx.name())).await;
+        let why = match asked {
+            Ok(Ok(object)) => match management::trouble(&object) {
+                None => return Ok(Outcome::Done),
+                Some(why) => why,
+            },
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its API does not answer".to_owned(),
+        };
+        if begun.elapsed() > HEALTHY {
+            return Err(Failure::failed("the cluster is up and manages itself, but is not available").cause(why));
+        }
+        cx.waiting(why);
+        cx.pause(TICK).await?;
+    }
 }
 
 /// Stops the controllers here and deletes the plane with its data.

@@ -27,7 +27,12 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { boot: Duration::from_secs(60), failed: Duration::from_secs(4), addon: Duration::from_secs(120), still: Duration::from_secs(300) }
+        Self {
+            boot: Duration::from_secs(60),
+            failed: Duration::from_secs(4),
+            addon: Duration::from_secs(120),
+            still: Duration::from_secs(300),
+        }
     }
 }
 
