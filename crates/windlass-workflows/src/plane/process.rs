@@ -4,7 +4,7 @@
 //! *thread* that made it ends (`PR_SET_PDEATHSIG`), so each child has a thread of its own that waits for it.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 
@@ -43,6 +43,8 @@ impl Process {
         let errors = output.try_clone().map_err(failed)?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--", program.as_str()]).args(arguments);
+        // Not of this process's group: Ctrl-C on the terminal is for this process, which stops its children in order.
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let (started, handle) = mpsc::channel();
         let (end, ended) = watch::channel(None);
@@ -149,6 +151,16 @@ mod tests {
         child.gone().await;
         assert_eq!(child.ended().as_deref(), Some("exited with code 3"));
         assert_eq!(child.last_lines(1), ["two"]);
+    }
+
+    #[tokio::test]
+    async fn a_child_is_not_of_the_group_that_hears_ctrl_c() {
+        let dir = tempfile::tempdir().expect("folder");
+        let arguments = ["-c".into(), "ps -o pgid= -p $$".into()];
+        let mut child = Process::spawn("shell", "/bin/sh".into(), &arguments, &log(&dir)).expect("started");
+        child.gone().await;
+        let own = rustix::process::getpgrp().as_raw_nonzero().to_string();
+        assert_ne!(child.last_lines(1)[0].trim(), own);
     }
 
     #[tokio::test]
