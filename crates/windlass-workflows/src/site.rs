@@ -14,7 +14,7 @@ pub struct Site {
     pub state: Utf8PathBuf,
     /// The cache folder: bundles and machine images.
     pub cache: Utf8PathBuf,
-    /// Folder for sockets; a short path.
+    /// The local provider's folder for sockets; a short path. It goes when hostd holds nothing.
     pub run: Utf8PathBuf,
     /// Where machines live.
     pub provider: Arc<dyn Provider>,
@@ -34,8 +34,9 @@ impl Site {
         Registry::new(&self.state)
     }
 
-    /// Where a cluster's bootstrap plane has its sockets.
+    /// Where a cluster's bootstrap plane has its sockets: beside hostd's folder, not in it, since hostd removes that when
+    /// it stops before the first machine is asked for.
     pub fn plane_sockets(&self, cluster_id: &str) -> Utf8PathBuf {
-        self.run.join(format!("plane-{cluster_id}"))
+        Utf8PathBuf::from(format!("{}-plane-{cluster_id}", self.run))
     }
 }

@@ -28,6 +28,8 @@ use crate::{access, apply, management};
 const TICK: Duration = Duration::from_millis(150);
 /// How long one question to an API may take.
 const QUESTION: Duration = Duration::from_secs(5);
+/// How long writing the cluster's document may take.
+const WRITE: Duration = Duration::from_secs(30);
 /// Namespace and name of the cluster's DNS.
 const DNS: (&str, &str) = ("kube-system", "coredns");
 /// Marks the default StorageClass.
@@ -120,9 +122,14 @@ pub(super) async fn objects(cx: Cx) -> StepResult {
     let object =
         management::cluster_object(&cx.request.cluster, &cx.scope, &full.release, &full.facts, &cx.site.version)
             .or_fail("failed to write out the cluster's document")?;
-    apply::namespace(&client, cx.namespace()).await.or_fail("failed to make the namespace")?;
     let api = management::clusters(&client, cx.namespace());
-    apply::dynamic(&api, &object).await.or_fail("failed to apply the cluster's document")?;
+    let writing = async {
+        apply::namespace(&client, cx.namespace()).await.or_fail("failed to make the namespace")?;
+        apply::dynamic(&api, &object).await.or_fail("failed to apply the cluster's document")
+    };
+    let silent = || Failure::failed("the bootstrap plane's API does not answer").part("bootstrap plane");
+    let written = tokio::time::timeout(WRITE, writing).await.unwrap_or_else(|_| Err(silent()));
+    written.map_err(Failure::passing)?;
     cx.machines.get_or_init(|| {
         let provider = cx.site.provider.clone();
         Follower::start(provider, cx.scope.clone(), cx.events().clone(), Some(Patience::default()))
