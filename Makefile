@@ -21,7 +21,7 @@ setup: ## Check this computer and install what is missing from Debian
 
 binary: setup
 	@$(call say,building windlass (the first time about ten minutes on two cores))
-	@cargo build --release --locked --package windlass
+	@cargo build --release --locked --workspace --bins
 	@mkdir -p target/release
 	@cmp --quiet $(built) $(windlass) || install -m 755 $(built) $(windlass)
 
@@ -38,12 +38,12 @@ test: build ## Run every test
 
 bench: build ## Measure against kubeadm: a table and target/bench.json
 	@kubeadm=$$($(windlass) bundle build --extra kubeadm --no-machine-image | tail -n 1); \
-	WINDLASS=$(windlass) cargo run --release --quiet --package windlass-bench -- --kubeadm "$$kubeadm" --output target/bench.json
+	WINDLASS=$(windlass) $(dir $(built))windlass-bench --kubeadm "$$kubeadm" --output target/bench.json
 
 conformance: build ## Run Kubernetes's own conformance suite on a cluster of 1 + 2
 	@tests/conformance/run $(windlass)
 
-docs: ## Write the generated pages of docs/reference anew
+docs: binary ## Write the generated pages of docs/reference anew
 	@cargo xtask docs --write
 
 clean: ## Remove what was built here; the cache folder stays
