@@ -24,7 +24,7 @@ mod inspect;
 mod issue;
 mod kubeconfig;
 
-pub use authorities::{Authorities, KeyPair, ServiceAccountKeys, SecretKind};
+pub use authorities::{Authorities, KeyPair, SecretKind, ServiceAccountKeys};
 pub use error::PkiError;
 pub use inspect::{CertificateFacts, RequestFacts, inspect_certificate, inspect_request};
 pub use issue::{AUTHORITY_DAYS, BACKDATE, authority, issue, issue_for, request};

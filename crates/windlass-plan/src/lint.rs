@@ -67,12 +67,18 @@ fn repeated_paths(config: &NodeConfig) -> Vec<String> {
     let pairs = config.certificates.iter().flat_map(|each| [&each.certificate_path, &each.key_path]);
     let kubeconfigs = config.kubeconfigs.iter().map(|each| &each.path);
     let mut seen = BTreeSet::new();
-    files.chain(pairs).chain(kubeconfigs).filter(|path| !seen.insert(*path)).map(|path| format!("{path} is written twice")).collect()
+    files
+        .chain(pairs)
+        .chain(kubeconfigs)
+        .filter(|path| !seen.insert(*path))
+        .map(|path| format!("{path} is written twice"))
+        .collect()
 }
 
 fn own_membership(config: &NodeConfig) -> Option<String> {
     let member = config.etcd.as_ref()?;
-    let is_listed = member.members.iter().any(|peer| peer.name == member.name && Some(peer.slot) == config.machine.slot);
+    let is_listed =
+        member.members.iter().any(|peer| peer.name == member.name && Some(peer.slot) == config.machine.slot);
     (!is_listed).then(|| format!("{} is not among its own cluster's members", member.name))
 }
 

@@ -159,7 +159,8 @@ fn groups(wanted: &[WantedMachine], observed: &Observed) -> Vec<String> {
 fn missing(full: &FullCluster, group: &str, want: &[&WantedMachine], have: &[&ObservedMachine]) -> Vec<Action> {
     let absent = want.iter().filter(|machine| !have.iter().any(|existing| existing.name == machine.name));
     let count = want.len().saturating_sub(have.len());
-    let chosen: Vec<_> = if group == names::CONTROL_PLANE_GROUP { absent.collect() } else { absent.take(count).collect() };
+    let chosen: Vec<_> =
+        if group == names::CONTROL_PLANE_GROUP { absent.collect() } else { absent.take(count).collect() };
     chosen
         .into_iter()
         .map(|machine| {
@@ -178,7 +179,8 @@ fn surplus(group: &str, want: usize, have: &[&ObservedMachine]) -> Vec<Action> {
     names.sort_by_key(|name| (name.len(), *name));
     let reason = format!("{group} has {} of {want} machines", have.len());
     let last = names.into_iter().skip(want);
-    last.map(|name| act(ChangeClass::Delete, format!("machine {name}"), "drain and remove it", reason.clone())).collect()
+    last.map(|name| act(ChangeClass::Delete, format!("machine {name}"), "drain and remove it", reason.clone()))
+        .collect()
 }
 
 fn addons(full: &FullCluster, applied: Option<&FullCluster>) -> Vec<Action> {

@@ -109,9 +109,9 @@ fn is_plain(content: &str) -> bool {
 /// Text of several lines that a literal block holds byte for byte.
 fn fits_block(content: &str) -> bool {
     let body = content.strip_suffix('\n').unwrap_or(content);
-    let lines_fit = body.split('\n').all(|line| {
-        !line.ends_with([' ', '\t']) && line.chars().all(|each| each == '\t' || is_printable(each))
-    });
+    let lines_fit = body
+        .split('\n')
+        .all(|line| !line.ends_with([' ', '\t']) && line.chars().all(|each| each == '\t' || is_printable(each)));
     body.contains('\n') && lines_fit && !body.starts_with([' ', '\t', '\n']) && !body.ends_with('\n')
 }
 
@@ -213,7 +213,8 @@ mod tests {
         let text = prop_oneof![
             ".*",
             "[a-z0-9 :#\\n-]{0,12}",
-            prop::sample::select(vec!["on", "1.30", "yes", "0644", "a\nb\n", "a\n\nb", "x: y", "- a"]).prop_map(str::to_owned),
+            prop::sample::select(vec!["on", "1.30", "yes", "0644", "a\nb\n", "a\n\nb", "x: y", "- a"])
+                .prop_map(str::to_owned),
         ];
         let leaf = prop_oneof![
             Just(Value::Null),

@@ -134,8 +134,13 @@ impl Peer {
         self.containerd_runs(first)?;
         self.feed(first, "cat > /root/kubeadm.yaml", &config)?;
         let upload = if names.len() > 1 { "--upload-certs" } else { "" };
-        let said = self.shell(first, 180, &format!("kubeadm init --config=/root/kubeadm.yaml --ignore-preflight-errors=all {upload}"))?;
-        let kubeconfig = self.sandbox.write("peer.kubeconfig", &self.shell(first, 10, "cat /etc/kubernetes/admin.conf")?)?;
+        let said = self.shell(
+            first,
+            180,
+            &format!("kubeadm init --config=/root/kubeadm.yaml --ignore-preflight-errors=all {upload}"),
+        )?;
+        let kubeconfig =
+            self.sandbox.write("peer.kubeconfig", &self.shell(first, 10, "cat /etc/kubernetes/admin.conf")?)?;
         let cluster = Cluster::new(&self.sandbox, "peer").with_kubeconfig(kubeconfig);
         cluster.apply(&self.storage)?;
         let image = ours::image(&self.sandbox)?;
@@ -156,9 +161,10 @@ impl Peer {
         let control = commands.iter().find(|command| command.contains("--control-plane"));
         let worker = commands.iter().find(|command| !command.contains("--control-plane"));
         std::thread::scope(|scope| {
-            let workers = names.iter().filter(|name| !name.contains("-cp-")).map(|name| {
-                scope.spawn(move || self.join_one(name, worker.context("no join command for workers")?))
-            });
+            let workers = names
+                .iter()
+                .filter(|name| !name.contains("-cp-"))
+                .map(|name| scope.spawn(move || self.join_one(name, worker.context("no join command for workers")?)));
             let workers: Vec<_> = workers.collect();
             for name in names.iter().filter(|name| name.contains("-cp-")) {
                 self.join_one(name, control.context("no join command for control planes")?)?;
@@ -206,7 +212,8 @@ impl Peer {
     }
 
     fn containerd_runs(&self, name: &str) -> Result<()> {
-        wait::until(&format!("containerd on {name}"), 60, || self.shell(name, 10, "systemctl is-active containerd")).map(drop)
+        wait::until(&format!("containerd on {name}"), 60, || self.shell(name, 10, "systemctl is-active containerd"))
+            .map(drop)
     }
 
     fn shell(&self, name: &str, seconds: u64, command: &str) -> Result<String> {
@@ -222,8 +229,15 @@ impl Peer {
     /// kubeadm's own defaults but for names of images and what a sandbox needs.
     fn config(&self, name: &str, address: &str, machines: usize) -> String {
         let mut kubelet = json!({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"});
-        let settings = ["cgroupDriver", "failCgroupV1", "failSwapOn", "oomScoreAdj", "imageGCHighThresholdPercent",
-            "imageGCLowThresholdPercent", "evictionHard"];
+        let settings = [
+            "cgroupDriver",
+            "failCgroupV1",
+            "failSwapOn",
+            "oomScoreAdj",
+            "imageGCHighThresholdPercent",
+            "imageGCLowThresholdPercent",
+            "evictionHard",
+        ];
         for setting in settings {
             if !self.kubelet[setting].is_null() {
                 kubelet[setting] = self.kubelet[setting].clone();
@@ -331,5 +345,8 @@ fn lay_over(images: &Path, kubeadm: &Path, same: &BTreeMap<&str, String>) -> Res
 fn newest(images: &Path) -> Result<PathBuf> {
     let folders = fs_err::read_dir(images)?.flatten().map(|entry| entry.path());
     let made = |folder: &PathBuf| folder.join("image.json").metadata().and_then(|found| found.modified()).ok();
-    folders.filter(|folder| folder.join("image.json").is_file()).max_by_key(made).context("no machine image; run `make build`")
+    folders
+        .filter(|folder| folder.join("image.json").is_file())
+        .max_by_key(made)
+        .context("no machine image; run `make build`")
 }

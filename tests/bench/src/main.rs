@@ -21,7 +21,9 @@ use table::Results;
 
 /// Measures Windlass against kubeadm on this computer.
 #[derive(Debug, Parser)]
-#[command(after_help = "Examples:\n  windlass-bench --output target/bench.json\n  windlass-bench --runs 1 --ha-runs 0 --idle 30 --output /tmp/bench.json")]
+#[command(
+    after_help = "Examples:\n  windlass-bench --output target/bench.json\n  windlass-bench --runs 1 --ha-runs 0 --idle 30 --output /tmp/bench.json"
+)]
 struct Arguments {
     /// Runs of each side with one machine.
     #[arg(long, default_value_t = 5)]

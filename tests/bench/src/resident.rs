@@ -34,7 +34,9 @@ pub(crate) fn measure(seconds: u64) -> Result<BTreeMap<&'static str, Resident>> 
     ours::create(&sandbox, 1, 0)?;
     let cluster = Cluster::new(&sandbox, "bench");
     cluster.apply(DEPLOYMENT)?;
-    wait::until("twenty pods", 120, || cluster.kubectl(&["wait", "--for=condition=Available", "deployment/idle", "--timeout=10s"]))?;
+    wait::until("twenty pods", 120, || {
+        cluster.kubectl(&["wait", "--for=condition=Available", "deployment/idle", "--timeout=10s"])
+    })?;
     std::thread::sleep(Duration::from_secs(20));
     let daemons = DAEMONS.map(|(name, word)| (name, sandbox.daemon(word)));
     let pids: Vec<(&str, i32)> = daemons.iter().filter_map(|(name, pid)| Some((*name, (*pid)?))).collect();

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use windlass_spec::full::FullCluster;
 
-use super::{CONTROL_PLANE, Objects, cluster_role, cluster_role_binding, image, machine_count, service_account, version};
+use super::{
+    CONTROL_PLANE, Objects, cluster_role, cluster_role_binding, image, machine_count, service_account, version,
+};
 use crate::inputs::RenderError;
 
 const NAMESPACE: &str = "kube-system";

@@ -102,8 +102,8 @@ fn container(full: &FullCluster, image: &str) -> Value {
 fn config_text_hash(full: &FullCluster) -> String {
     let text = yaml::document(&full.components.kube_proxy_config);
     // FNV-1a: no secret, only a mark of difference.
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{hash:016x}")
 }

@@ -57,9 +57,10 @@ fn finish(addon: Objects) -> Addon {
 }
 
 fn labelled(mut object: Value, addon: &str) -> Value {
-    let labels = object.get_mut("metadata").and_then(Value::as_object_mut).map(|metadata| {
-        metadata.entry("labels").or_insert_with(|| json!({}))
-    });
+    let labels = object
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut)
+        .map(|metadata| metadata.entry("labels").or_insert_with(|| json!({})));
     if let Some(Value::Object(labels)) = labels {
         labels.insert(ADDON_LABEL.to_owned(), json!(addon));
     }

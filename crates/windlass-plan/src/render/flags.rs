@@ -44,10 +44,9 @@ mod tests {
             unset: ["advertise-address".to_owned(), "never-set".to_owned()].into(),
         };
         let merged = merged(machine, &component);
-        assert_eq!(command("kube-apiserver", &merged), [
-            "kube-apiserver",
-            "--etcd-servers=https://etcd.example:2379",
-            "--v=2",
-        ]);
+        assert_eq!(
+            command("kube-apiserver", &merged),
+            ["kube-apiserver", "--etcd-servers=https://etcd.example:2379", "--v=2",]
+        );
     }
 }

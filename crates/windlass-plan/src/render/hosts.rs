@@ -25,10 +25,8 @@ pub(super) fn entries(inputs: &NodeInputs<'_>) -> Vec<HostEntry> {
     entries.push(HostEntry { address: inputs.network.endpoint, names: endpoint_names(inputs) });
     if inputs.machine.role == Role::Worker {
         let name = &inputs.machine.name;
-        entries.push(HostEntry {
-            address: inputs.machine.address,
-            names: vec![format!("{name}.{zone}"), name.clone()],
-        });
+        entries
+            .push(HostEntry { address: inputs.machine.address, names: vec![format!("{name}.{zone}"), name.clone()] });
     }
     entries
 }

@@ -28,7 +28,8 @@ const ALLOWED_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io
 /// May a kubelet set this label on its own Node?
 pub(crate) fn is_for_kubelet(label: &str) -> bool {
     let Some((domain, _)) = label.split_once('/') else { return true };
-    let is_below = |parent: &str| domain == parent || domain.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'));
+    let is_below =
+        |parent: &str| domain == parent || domain.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'));
     if !is_below("kubernetes.io") && !is_below("k8s.io") {
         return true;
     }
@@ -64,8 +65,20 @@ mod tests {
 
     #[test]
     fn b10_only_labels_that_noderestriction_allows_reach_the_kubelet() {
-        let allowed = ["tier", "example.com/a", "node.kubernetes.io/x", "topology.kubernetes.io/zone", "a.kubelet.kubernetes.io/x"];
-        let refused = ["node-role.kubernetes.io/worker", "kubernetes.io/foo", "foo.k8s.io/x", "k8s.io/x", "node-restriction.kubernetes.io/a"];
+        let allowed = [
+            "tier",
+            "example.com/a",
+            "node.kubernetes.io/x",
+            "topology.kubernetes.io/zone",
+            "a.kubelet.kubernetes.io/x",
+        ];
+        let refused = [
+            "node-role.kubernetes.io/worker",
+            "kubernetes.io/foo",
+            "foo.k8s.io/x",
+            "k8s.io/x",
+            "node-restriction.kubernetes.io/a",
+        ];
         assert!(allowed.into_iter().all(is_for_kubelet));
         assert!(!refused.into_iter().any(is_for_kubelet));
         assert!(is_for_kubelet("notkubernetes.io/x"), "another domain that ends alike");

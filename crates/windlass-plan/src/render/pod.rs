@@ -120,16 +120,12 @@ impl ControlPlanePod {
     }
 
     fn volume_mounts(&self) -> Vec<Value> {
-        let mount = |(index, mount): (usize, &HostMount)| {
-            json!({ "name": volume_name(index), "mountPath": mount.path, "readOnly": mount.read_only })
-        };
+        let mount = |(index, mount): (usize, &HostMount)| json!({ "name": volume_name(index), "mountPath": mount.path, "readOnly": mount.read_only });
         self.mounts.iter().enumerate().map(mount).collect()
     }
 
     fn volumes(&self) -> Vec<Value> {
-        let volume = |(index, mount): (usize, &HostMount)| {
-            json!({ "name": volume_name(index), "hostPath": { "path": mount.path, "type": mount.kind } })
-        };
+        let volume = |(index, mount): (usize, &HostMount)| json!({ "name": volume_name(index), "hostPath": { "path": mount.path, "type": mount.kind } });
         self.mounts.iter().enumerate().map(volume).collect()
     }
 }

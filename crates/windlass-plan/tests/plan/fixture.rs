@@ -24,7 +24,8 @@ pub(crate) fn full(control_planes: u32, workers: u32, more: &str) -> FullCluster
 }
 
 fn release() -> Release {
-    let versions = [("coredns", "1.14.6"), ("etcd", "3.7.0"), ("local-path-provisioner", "0.0.30"), ("pause", "3.10.2")];
+    let versions =
+        [("coredns", "1.14.6"), ("etcd", "3.7.0"), ("local-path-provisioner", "0.0.30"), ("pause", "3.10.2")];
     let kubernetes = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
     let mut images: BTreeMap<String, String> =
         kubernetes.iter().map(|name| ((*name).to_owned(), format!("windlass.dev/{name}:v1.37.2"))).collect();
@@ -93,7 +94,8 @@ impl World {
             control_planes: machines
                 .iter()
                 .filter_map(|machine| {
-                    let claim = |slot| ControlPlaneMachine { slot, name: machine.name.clone(), address: machine.address };
+                    let claim =
+                        |slot| ControlPlaneMachine { slot, name: machine.name.clone(), address: machine.address };
                     machine.slot.map(claim)
                 })
                 .collect(),

@@ -89,7 +89,10 @@ fn a_worker_holds_no_key_and_only_its_own_token() {
     assert!(worker.secrets.authority_keys.is_empty());
     assert!(worker.config.cluster_duties.is_none());
     let public = serde_json::to_string(&world.render("lab-cp-a").config).expect("json");
-    assert!(!public.contains("PRIVATE KEY") && !public.contains(&world.authorities.encryption_key), "secrets lie apart");
+    assert!(
+        !public.contains("PRIVATE KEY") && !public.contains(&world.authorities.encryption_key),
+        "secrets lie apart"
+    );
     assert!(!public.contains("abcdef.0123456789abcdef"));
 }
 

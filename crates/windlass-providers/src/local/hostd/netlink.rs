@@ -14,9 +14,7 @@ use futures::TryStreamExt;
 use ipnet::IpNet;
 use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::link::LinkAttribute;
-use rtnetlink::packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteScope, RouteType,
-};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteScope, RouteType};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -305,11 +303,7 @@ fn local_route(index: u32, endpoint: IpAddr, gateway: IpAddr) -> RouteMessage {
 }
 
 fn local<T>(route: RouteMessageBuilder<T>, index: u32) -> RouteMessageBuilder<T> {
-    route
-        .table_id(LOCAL_TABLE)
-        .kind(RouteType::Local)
-        .scope(RouteScope::Host)
-        .output_interface(index)
+    route.table_id(LOCAL_TABLE).kind(RouteType::Local).scope(RouteScope::Host).output_interface(index)
 }
 
 fn default_route(gateway: IpAddr) -> RouteMessage {
