@@ -1,7 +1,7 @@
 //! Kubernetes versions this build can run, and what goes with each.
 //!
-//! Input: a wish. Output: the version chosen, or what may be chosen. Bundles hold the files themselves; a test in
-//! `windlass-assets` keeps both lists equal.
+//! Input: a wish. Output: the version chosen, or what may be chosen. Bundles hold the files themselves; a test of `windlass
+//! plan` keeps both lists equal.
 
 use std::collections::BTreeMap;
 

@@ -148,3 +148,55 @@ fn is_null(schema: &Value) -> bool {
         || schema.get("const") == Some(&Value::Null)
         || schema.get("enum") == Some(&json!([null]))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::{cluster_spec, document};
+
+    /// What an API server refuses in a structural schema, or what would change meaning there.
+    fn faults(schema: &Value, path: &str, found: &mut Vec<String>) {
+        let Some(object) = schema.as_object() else { return };
+        for word in ["$ref", "anyOf", "oneOf", "allOf", "default", "definitions", "$defs", "const"] {
+            if object.contains_key(word) {
+                found.push(format!("{path}: {word}"));
+            }
+        }
+        if !object.get("type").is_some_and(Value::is_string) {
+            found.push(format!("{path}: type {:?}", object.get("type")));
+        }
+        if object.get("additionalProperties").is_some_and(Value::is_boolean) {
+            found.push(format!("{path}: additionalProperties"));
+        }
+        for (name, field) in object.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            faults(field, &format!("{path}.{name}"), found);
+        }
+        for below in ["items", "additionalProperties"] {
+            object.get(below).into_iter().for_each(|schema| faults(schema, &format!("{path}[]"), found));
+        }
+    }
+
+    #[test]
+    fn schemas_are_structural() {
+        for schema in [cluster_spec(), document()] {
+            let mut found = Vec::new();
+            faults(&schema, "", &mut found);
+            assert!(found.is_empty(), "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn words_nulls_and_free_objects() {
+        let spec = cluster_spec();
+        let at = |path: &str| spec.pointer(path).unwrap_or_else(|| panic!("{path}"));
+        assert_eq!(at("/properties/network/properties/cni/enum").to_string(), r#"["Bridge","None"]"#);
+        assert_eq!(at("/properties/endpoint/properties/port/maximum"), 65535);
+        assert_eq!(at("/properties/components/properties/etcd/properties/flags/additionalProperties/nullable"), true);
+        assert_eq!(
+            at("/properties/components/properties/kubelet/properties/config/x-kubernetes-preserve-unknown-fields"),
+            true
+        );
+        assert_eq!(at("/required").to_string(), r#"["provider"]"#);
+    }
+}
