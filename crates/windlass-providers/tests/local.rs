@@ -273,6 +273,12 @@ async fn a_power_loss_changes_nothing() {
         "cat /sys/class/block/$(basename $(readlink /dev/windlass/etcd-main-a))/size",
         "131072",
     );
+    // B06: no two machines are one, whatever the image carries.
+    let ids = ["lab-cp-a", "lab-md-1"].map(|machine| world.inside(machine, "cat /etc/machine-id"));
+    assert!(ids[0] != ids[1] && ids.iter().all(|id| id.trim().len() == 32), "{ids:?}");
+    // R08: what several machines share is enough while they are there.
+    let instances = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").expect("a limit");
+    assert!(instances.trim().parse::<u64>().expect("a number") >= 8192);
     world.inside("lab-cp-a", "mkfs.ext4 -q /dev/windlass/etcd-main-a && mkdir -p /data && mount /dev/windlass/etcd-main-a /data && echo kept > /data/file && sync");
     // The zone: machines, slots, the endpoint; nothing outside.
     let names = ["lab-md-1", "etcd-a", "api"].map(|name| format!("{name}.lab.windlass.internal"));
@@ -296,6 +302,7 @@ async fn a_power_loss_changes_nothing() {
     let boots = |inventory: &Inventory| {
         inventory.machines.iter().map(|m: &Machine| (m.starts, m.boot_id.clone())).collect::<Vec<_>>()
     };
+    assert_eq!(ids, ["lab-cp-a", "lab-md-1"].map(|machine| world.inside(machine, "cat /etc/machine-id")));
     assert!(boots(&after).iter().all(|(starts, _)| *starts == 2));
     assert_ne!(boots(&before), boots(&after));
     world.eventually_inside(
