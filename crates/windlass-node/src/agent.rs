@@ -14,7 +14,7 @@ use windlass_spec::boot_stub::BootStub;
 use windlass_spec::node_config::{Authority, HookPoint, SealedNodeConfig};
 use windlass_spec::report::ConfigSeen;
 
-use crate::balancer::{Balancer, check};
+use crate::balancer::{Balancer, check, own};
 use crate::board::Board;
 use crate::host::command::SystemCommands;
 use crate::host::units::Systemd;
@@ -102,8 +102,7 @@ pub struct Agent {
     board: Board,
     balancer: Balancer,
     serving: Mutex<Option<Serving>>,
-    /// Leads to the own API server alone.
-    own: Balancer,
+    /// The way to the own API server alone.
     own_serving: Mutex<Option<Serving>>,
     counters: Counters,
 }
@@ -130,7 +129,6 @@ impl Agent {
         let boot_id = boot_id::of_this_start(&host.root, &ledger)?;
         let board = Board::new(&expected.machine, &boot_id);
         let balancer = Balancer::new(&expected.machine);
-        let own = Balancer::new(&expected.machine);
         Ok(Self {
             host,
             expected,
@@ -139,7 +137,6 @@ impl Agent {
             board,
             balancer,
             serving: Mutex::default(),
-            own,
             own_serving: Mutex::default(),
             counters: Counters::default(),
         })
@@ -270,17 +267,16 @@ impl Agent {
             Err(error) => return self.board.failed("balancer", error.to_string(), Vec::new()),
         };
         let wanted = &cx.config().balancer;
-        self.serve_balancer(&self.balancer, &self.serving, &wanted.listen).await;
+        self.serve_balancer(&wanted.listen).await;
         if let (Some(listen), Some(server)) = (&wanted.own_listen, wanted.servers.first()) {
-            self.own.pool().set_when_different(vec![server.clone()], Some(server.clone()), None);
-            self.serve_balancer(&self.own, &self.own_serving, listen).await;
+            self.serve_own(listen, server).await;
         }
         self.board.done("balancer", Vec::new());
         check::run(Arc::clone(self.balancer.pool()), tls).await;
     }
 
-    async fn serve_balancer(&self, balancer: &Balancer, serving: &Mutex<Option<Serving>>, listen: &str) {
-        let mut serving = serving.lock().await;
+    async fn serve_balancer(&self, listen: &str) {
+        let mut serving = self.serving.lock().await;
         if serving.as_ref().is_some_and(|serving| serving.listen == listen && !serving.task.is_finished()) {
             return;
         }
@@ -294,8 +290,19 @@ impl Agent {
                 }
             }
         };
-        let balancer = balancer.clone();
+        let balancer = self.balancer.clone();
         let task = tokio::spawn(async move { balancer.serve(listener).await });
+        *serving = Some(Serving { listen: listen.to_owned(), task });
+    }
+
+    async fn serve_own(&self, listen: &str, server: &str) {
+        let mut serving = self.own_serving.lock().await;
+        if serving.as_ref().is_some_and(|serving| serving.listen == listen && !serving.task.is_finished()) {
+            return;
+        }
+        let is_first_time = self.ledger.get().etcd.is_none_or(|record| !record.formed);
+        let (at, to) = (listen.to_owned(), server.to_owned());
+        let task = tokio::spawn(async move { own::run(&at, &to, is_first_time).await });
         *serving = Some(Serving { listen: listen.to_owned(), task });
     }
 

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 pub mod check;
+pub mod own;
 pub mod pool;
 
 use pool::{Candidate, Pool};

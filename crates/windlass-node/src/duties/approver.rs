@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use windlass_pki::{RequestFacts, inspect_request};
 use windlass_spec::node_config::ManagedNode;
 
-use super::nodes::View;
+use super::nodes::{View, known};
 use super::tokens::{GROUP, token_id};
 
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -166,7 +166,7 @@ pub async fn keep(
     client: &Client,
     machines: &[ManagedNode],
     tokens: &BTreeMap<String, String>,
-    mut view: watch::Receiver<View>,
+    mut view: watch::Receiver<Option<View>>,
 ) {
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     let mut left: BTreeMap<String, Request> = BTreeMap::new();
@@ -180,14 +180,14 @@ pub async fn keep(
                     if changed.is_err() {
                         return;
                     }
-                    let nodes = view.borrow_and_update().clone();
+                    let Some(nodes) = known(&mut view).await else { return };
                     reconsider(&api, &mut left, &Knowledge { machines, tokens, nodes: &nodes }).await;
                     continue;
                 }
             };
             match event {
                 Some(Ok(Event::InitApply(found) | Event::Apply(found))) => {
-                    let nodes = view.borrow().clone();
+                    let Some(nodes) = known(&mut view).await else { return };
                     let known = Knowledge { machines, tokens, nodes: &nodes };
                     take_up(&api, &found, &mut left, &known).await;
                 }

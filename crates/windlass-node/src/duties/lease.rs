@@ -20,10 +20,12 @@ use tokio_util::sync::CancellationToken;
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "windlass-cluster";
 /// How long a lease holds without renewal.
-const VALIDITY: Duration = Duration::from_secs(8);
+const VALIDITY: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(2);
 /// A holder that could not renew for this long stops: well before others may take over.
-const GIVE_UP: Duration = Duration::from_secs(5);
+const GIVE_UP: Duration = Duration::from_secs(7);
+/// One renewal's time.
+const ATTEMPT: Duration = Duration::from_millis(2500);
 const RETRY: Duration = Duration::from_millis(300);
 
 /// The lease as one agent sees it.
@@ -165,7 +167,7 @@ impl Lease {
         }
         let params = PostParams::default();
         let replace = self.api.replace(NAME, &params, &wanted);
-        match tokio::time::timeout(RENEW, replace).await {
+        match tokio::time::timeout(ATTEMPT, replace).await {
             Ok(written) => *lease = written?,
             Err(_) => return Err(kube::Error::Service("no answer in time".into())),
         }
@@ -201,13 +203,13 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(judge("", "me", Duration::ZERO), Finding::Free);
         assert_eq!(judge("me", "me", Duration::ZERO), Finding::Free);
-        assert_eq!(judge("other", "me", second), Finding::Held(Duration::from_secs(7)));
+        assert_eq!(judge("other", "me", second), Finding::Held(Duration::from_secs(9)));
         assert_eq!(judge("other", "me", VALIDITY), Finding::Free);
     }
 
     #[test]
     fn a_holder_stops_before_another_may_begin() {
-        assert!(GIVE_UP + RENEW < VALIDITY);
+        assert!(GIVE_UP + RETRY + ATTEMPT < VALIDITY);
         assert!(VALIDITY <= Duration::from_secs(10));
     }
 }

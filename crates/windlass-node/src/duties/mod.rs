@@ -4,7 +4,6 @@
 //! tokens, certificate approvals, labels and taints only a manager may set, add-ons. All but the first under the lease
 //! `kube-system/windlass-cluster`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -77,7 +76,7 @@ fn say_holder(cx: &Context, duties: &ClusterDuties, holder: &str) {
 }
 
 async fn under_lease(cx: &Context, duties: &ClusterDuties, client: &Client) {
-    let view: watch::Sender<View> = watch::Sender::new(BTreeMap::new());
+    let view: watch::Sender<Option<View>> = watch::Sender::new(None);
     let addons = duties.addons.iter().map(|addon| keep_addon(cx, client, addon));
     tokio::join!(
         nodes::follow(client, &view),

@@ -28,15 +28,22 @@ pub struct NodeView {
     pub taints: Vec<(String, String, Option<String>)>,
 }
 
-/// Nodes by name; empty until the first list is whole.
+/// Nodes by name.
 pub type View = BTreeMap<String, NodeView>;
+
+/// The Nodes once they are known: nothing is decided on an empty list that only means "not yet asked".
+pub async fn known(view: &mut watch::Receiver<Option<View>>) -> Option<View> {
+    let nodes = view.wait_for(Option::is_some).await.ok()?.clone();
+    view.mark_unchanged();
+    nodes
+}
 
 const CONTROL_PLANE_TAINT: &str = "node-role.kubernetes.io/control-plane";
 const NO_SCHEDULE: &str = "NoSchedule";
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows the Nodes for ever.
-pub async fn follow(client: &Client, view: &watch::Sender<View>) {
+pub async fn follow(client: &Client, view: &watch::Sender<Option<View>>) {
     loop {
         let events = watcher(Api::<Node>::all(client.clone()), watcher::Config::default());
         pin_mut!(events);
@@ -64,10 +71,10 @@ pub async fn follow(client: &Client, view: &watch::Sender<View>) {
 }
 
 /// Heartbeats change nothing that is kept, and wake nobody.
-fn set(view: &watch::Sender<View>, change: impl FnOnce(&mut View)) {
+fn set(view: &watch::Sender<Option<View>>, change: impl FnOnce(&mut View)) {
     view.send_if_modified(|nodes| {
         let before = nodes.clone();
-        change(nodes);
+        change(nodes.get_or_insert_default());
         before != *nodes
     });
 }
@@ -108,10 +115,10 @@ fn patch(found: &NodeView, wanted: &ManagedNode) -> Option<Value> {
 }
 
 /// Sets what lacks, for ever.
-pub async fn keep(client: &Client, machines: &[ManagedNode], mut view: watch::Receiver<View>) {
+pub async fn keep(client: &Client, machines: &[ManagedNode], mut view: watch::Receiver<Option<View>>) {
     let api: Api<Node> = Api::all(client.clone());
     loop {
-        let nodes = view.borrow_and_update().clone();
+        let Some(nodes) = known(&mut view).await else { return };
         let mut failed = false;
         for machine in machines {
             let Some(patch) = nodes.get(&machine.name).and_then(|node| patch(node, machine)) else { continue };

@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 
-use super::nodes::View;
+use super::nodes::{View, known};
 use crate::kubernetes::FIELD_MANAGER;
 
 /// Group of machines that come with a join token.
@@ -78,12 +78,12 @@ fn secret(machine: &str, token: &str, now: Timestamp) -> Secret {
 }
 
 /// Keeps the Secrets right for ever.
-pub async fn keep(client: &Client, tokens: &BTreeMap<String, String>, mut view: watch::Receiver<View>) {
+pub async fn keep(client: &Client, tokens: &BTreeMap<String, String>, mut view: watch::Receiver<Option<View>>) {
     let api: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let mut found: Option<Vec<String>> = None;
     let mut written: BTreeMap<String, String> = BTreeMap::new();
     loop {
-        let nodes = view.borrow_and_update().clone();
+        let Some(nodes) = known(&mut view).await else { return };
         match bring(&api, tokens, &nodes, &mut found, &mut written).await {
             Ok(()) => match tokio::time::timeout(EXTEND, view.changed()).await {
                 Ok(Ok(())) => {}
