@@ -103,3 +103,28 @@ fn print_full(format: Format, full: &FullCluster) -> Result<(), Failure> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_assets::Recipe;
+    use windlass_spec::releases;
+
+    /// `validate` and `plan` promise what bundles hold.
+    #[test]
+    fn specs_and_bundles_know_the_same_releases() {
+        let manifests: Vec<_> =
+            Recipe::embedded().expect("recipes").into_iter().map(|recipe| recipe.manifest).collect();
+        let known: Vec<String> = manifests.iter().map(|manifest| manifest.kubernetes.clone()).collect();
+        let supported = releases::supported();
+        assert_eq!(known, supported.iter().map(ToString::to_string).collect::<Vec<_>>());
+        for (manifest, version) in manifests.iter().zip(supported) {
+            let (held, promised) = (manifest.release(), releases::planned(version).expect("it is supported"));
+            for (name, version) in &promised.versions {
+                assert_eq!(held.versions.get(name), Some(version), "{name}");
+            }
+            for (name, image) in &promised.images {
+                assert_eq!(held.images.get(name), Some(image), "{name}");
+            }
+        }
+    }
+}
