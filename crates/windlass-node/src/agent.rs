@@ -78,7 +78,7 @@ pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(
     let source = Arc::new(HttpsSource::new(&stub)?);
     let host = Host { root: options.root, commands: Arc::new(SystemCommands), units: Arc::new(Systemd::default()) };
     let expected = Expected { cluster_id: stub.cluster_id, machine: stub.machine };
-    Agent::new(host, expected, source)?.run(shutdown).await;
+    Box::pin(Agent::new(host, expected, source)?.run(shutdown)).await;
     Ok(())
 }
 
@@ -220,7 +220,7 @@ impl Agent {
         let duties = async {
             if let Some(duties) = &cx.config().cluster_duties {
                 self.board.until_done("certificates").await;
-                duties::run(cx, duties, shutdown).await;
+                Box::pin(duties::run(cx, duties, shutdown)).await;
             }
         };
         tokio::select! {
@@ -418,7 +418,7 @@ mod tests {
         let shutdown = CancellationToken::new();
         let agent = Agent::new(cx.host.clone(), expected.clone(), source.clone()).unwrap();
         let stop = shutdown.clone();
-        let running = tokio::spawn(async move { agent.run(stop).await });
+        let running = tokio::spawn(async move { Box::pin(agent.run(stop)).await });
 
         until(&source, |report| report.parts.iter().any(|part| matches!(part.state, PartState::Waiting { .. }))).await;
         for (generation, text) in [(2, "two"), (3, "three")] {
@@ -442,7 +442,7 @@ mod tests {
         let agent = Agent::new(cx.host, expected, silent.clone()).unwrap();
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
-        let running = tokio::spawn(async move { agent.run(stop).await });
+        let running = tokio::spawn(async move { Box::pin(agent.run(stop)).await });
         until(&silent, |report| is_done(report, "files", 3)).await;
         assert_eq!(fs_err::read_to_string(machine.path("/etc/motd")).unwrap(), "three", "from the kept configuration");
         shutdown.cancel();

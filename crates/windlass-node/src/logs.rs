@@ -3,7 +3,7 @@
 //! Inputs: unit names, pod logs as kubelet lays them out below `/var/log/pods`. Outputs: lines for reports, and what they
 //! tell of a container that keeps ending.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
@@ -45,7 +45,7 @@ pub fn runs_of_pod(root: &Root, pod: &str, node: &str) -> Vec<Run> {
         .flatten()
         .filter_map(|container| std::fs::read_dir(container.path()).ok())
         .flat_map(|logs| logs.flatten())
-        .filter_map(|log| read_run(log.path()))
+        .filter_map(|log| read_run(&log.path()))
         .collect();
     runs.sort_by_key(|run| run.attempt);
     runs
@@ -57,11 +57,11 @@ fn newest(root: &Root, infix: &str) -> Option<PathBuf> {
     ours.max_by_key(|entry| entry.metadata().and_then(|metadata| metadata.modified()).ok()).map(|entry| entry.path())
 }
 
-fn read_run(path: PathBuf) -> Option<Run> {
+fn read_run(path: &Path) -> Option<Run> {
     use std::io::{Read as _, Seek as _, SeekFrom};
 
     let attempt = path.file_stem()?.to_str()?.parse().ok()?;
-    let mut file = std::fs::File::open(&path).ok()?;
+    let mut file = std::fs::File::open(path).ok()?;
     let mut head = vec![0; 64];
     let read = file.read(&mut head).ok()?;
     head.truncate(read);

@@ -136,10 +136,8 @@ fn only_alternative(object: &mut Map<String, Value>) {
         }
         tidy_object(object);
     }
-    if object.get("enum").is_some_and(|words| words.as_array().is_some_and(|words| words.contains(&Value::Null))) {
-        if let Some(words) = object.get_mut("enum").and_then(Value::as_array_mut) {
-            words.retain(|word| !word.is_null());
-        }
+    if let Some(words) = object.get_mut("enum").and_then(Value::as_array_mut) {
+        words.retain(|word| !word.is_null());
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn read(file: &str) -> Result<(String, Cluster), Failure> {
 /// As [`read`], with the places of fields for problems that are found later.
 pub(crate) fn located(file: &str) -> Result<(String, Document), Failure> {
     let (name, text) = text(file)?;
-    let document = load::read(&text, &name, Stage::Create).map_err(refused)?;
+    let document = load::read(&text, &name, Stage::Create).map_err(|problems| refused(&problems))?;
     if !document.warnings.is_empty() {
         eprintln!("{}", document.warnings);
     }
@@ -45,7 +45,7 @@ pub(crate) fn text(file: &str) -> Result<(String, String), Failure> {
 }
 
 /// Prints problems and makes the failure that stands for them.
-pub(crate) fn refused(problems: Problems) -> Failure {
+pub(crate) fn refused(problems: &Problems) -> Failure {
     eprintln!("{problems}");
     let file = problems.source().map_or("the spec", |source| source.file.as_str());
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });

@@ -146,7 +146,7 @@ fn cluster_api_kinds() -> Vec<CustomResourceDefinition> {
             ],
         ),
     ];
-    kinds.into_iter().map(|(crd, columns)| finish(crd, columns, "cluster-api", Some("v1beta2"))).collect()
+    kinds.into_iter().map(|(crd, columns)| finish(crd, &columns, "cluster-api", Some("v1beta2"))).collect()
 }
 
 const TEMPLATE_VERSION: Column = Column("Version", "string", ".spec.template.spec.version", Always);
@@ -200,7 +200,7 @@ fn windlass_kinds() -> Vec<CustomResourceDefinition> {
         ),
         (LocalMachineTemplate::crd(), vec![CLUSTER_LABEL, AGE], "infrastructure-windlass"),
     ];
-    kinds.into_iter().map(|(crd, columns, provider)| finish(crd, columns, provider, Some("v1alpha1"))).collect()
+    kinds.into_iter().map(|(crd, columns, provider)| finish(crd, &columns, provider, Some("v1alpha1"))).collect()
 }
 
 fn inventory_kind() -> CustomResourceDefinition {
@@ -210,7 +210,7 @@ fn inventory_kind() -> CustomResourceDefinition {
         Column("Provider", "string", ".providerName", Always),
         Column("Version", "string", ".version", Always),
     ];
-    let mut crd = finish(Provider::crd(), columns, "cluster-api", None);
+    let mut crd = finish(Provider::crd(), &columns, "cluster-api", None);
     crd.metadata.labels.get_or_insert_default().insert(CLUSTERCTL_CORE.to_owned(), "inventory".to_owned());
     crd
 }
@@ -288,7 +288,7 @@ fn control_plane_columns() -> Vec<Column> {
 /// Adds labels and columns and tidies the schema.
 fn finish(
     mut crd: CustomResourceDefinition,
-    columns: Vec<Column>,
+    columns: &[Column],
     provider: &str,
     contract: Option<&str>,
 ) -> CustomResourceDefinition {

@@ -26,10 +26,13 @@ pub(super) enum Certificates {
     Missing,
 }
 
+/// The Secrets' resource versions, and what was read from them.
+type Read = (Vec<Option<String>>, Arc<Authorities>);
+
 /// Authorities by cluster, read once as long as their Secrets do not change.
 #[derive(Default)]
 pub(crate) struct AuthorityCache {
-    known: Mutex<HashMap<Key, (Vec<Option<String>>, Arc<Authorities>)>>,
+    known: Mutex<HashMap<Key, Read>>,
 }
 
 impl AuthorityCache {

@@ -20,6 +20,9 @@ pub(crate) use inventories::Inventories;
 pub(crate) use nodes::{Connection, Nodes};
 pub(crate) use table::{Change, Indexed, Key, Table};
 
+/// The resource version it was read at, and the complete spec.
+type FullSpec = (Option<String>, Arc<FullCluster>);
+
 /// Everything known.
 #[derive(Default)]
 pub(crate) struct Index {
@@ -39,7 +42,7 @@ pub(crate) struct Index {
     pub(crate) secrets: Table<PartialObjectMeta<Secret>>,
     pub(crate) inventories: Inventories,
     pub(crate) nodes: Nodes,
-    full: std::sync::Mutex<std::collections::HashMap<Key, (Option<String>, Arc<FullCluster>)>>,
+    full: std::sync::Mutex<std::collections::HashMap<Key, FullSpec>>,
 }
 
 impl Index {

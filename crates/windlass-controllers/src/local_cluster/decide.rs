@@ -53,7 +53,7 @@ mod tests {
 
     fn step(deleting: bool, machines_left: usize, volumes: &[&str], delete_volumes: bool) -> Step {
         let mut local = LocalCluster::new("lab", LocalClusterSpec::default());
-        local.metadata.deletion_timestamp = deleting.then(|| Time(jiff::Timestamp::UNIX_EPOCH));
+        local.metadata.deletion_timestamp = deleting.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
         let volumes = volumes.iter().map(|&name| name.to_owned()).collect();
         decide(&Observed { local: &local, machines_left, volumes, delete_volumes })
     }

@@ -21,7 +21,7 @@ use crate::error::ReconcileError;
 use crate::index::{Index, Key};
 use crate::objects;
 use crate::reasons::Reason;
-use crate::runtime::workers::{Next, Thing};
+use crate::runtime::workers::Next;
 use decide::{Observed, Plan, decide};
 
 const MANAGER: &str = "windlass-machineset";
@@ -224,6 +224,3 @@ pub(crate) fn deployment_of(index: &Index, set: &MachineSet) -> Option<Arc<Machi
     let owner = objects::controller_of(set).filter(|owner| owner.kind == "MachineDeployment")?;
     index.machine_deployments.get(&Key::of(set).sibling(&owner.name))
 }
-
-/// The controller's name, for the list of all.
-pub(crate) const THING: Thing = Thing::MachineSet;

@@ -3,8 +3,6 @@
 //! What changes with the cluster's machines (hosts, tokens, wanted Nodes) is laid at once. What changes with the spec
 //! is laid on one control plane at a time, and never on a worker: a worker is replaced by its MachineDeployment.
 
-use std::sync::Arc;
-
 use kube::ResourceExt;
 
 use crate::api::names;
@@ -60,15 +58,15 @@ pub(super) fn others(index: &Index, cluster: &Key, config: &NodeConfig) -> Vec<O
             let text = |annotation| secret.as_ref().and_then(|secret| objects::annotation(&**secret, annotation));
             Other {
                 name: other.name_any(),
-                settled: is_settled(index.local_machines.get(&key), text(names::CONFIG_HASH)),
+                settled: is_settled(index.local_machines.get(&key).as_deref(), text(names::CONFIG_HASH)),
                 spec_hash: text(names::SPEC_HASH).map(str::to_owned),
             }
         })
         .collect()
 }
 
-fn is_settled(local: Option<Arc<LocalMachine>>, wanted: Option<&str>) -> bool {
-    let agent = local.as_ref().and_then(|local| local.status.as_ref()?.agent.as_ref());
+fn is_settled(local: Option<&LocalMachine>, wanted: Option<&str>) -> bool {
+    let agent = local.and_then(|local| local.status.as_ref()?.agent.as_ref());
     agent.is_some_and(|agent| {
         agent.node_ready && agent.unfinished.is_empty() && wanted.is_some() && agent.config_hash.as_deref() == wanted
     })

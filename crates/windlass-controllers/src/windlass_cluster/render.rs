@@ -161,10 +161,8 @@ fn control_plane(basis: &Basis<'_>) -> ControlPlane {
     let asked = i32::try_from(basis.full.control_plane.slots.len()).unwrap_or(1);
     let there = basis.control_plane.as_ref();
     let live = there.map(|plane| (plane.spec.replicas, objects::annotation(&**plane, names::COUNT)));
-    let replicas = match kept_count(asked, live) {
-        // A place is never taken away here: its member would go with it.
-        kept => kept.max(live.map_or(0, |(replicas, _)| replicas)),
-    };
+    // A place is never taken away here: its member would go with it.
+    let replicas = kept_count(asked, live).max(live.map_or(0, |(replicas, _)| replicas));
     let spec = ControlPlaneSpec {
         replicas,
         version: version(basis),
@@ -212,7 +210,7 @@ fn deployment(basis: &Basis<'_>, group: &WorkerGroup) -> MachineDeployment {
     let spec = MachineDeploymentSpec {
         cluster_name: cluster.clone(),
         replicas: Some(kept_count(asked, live)),
-        selector: LabelSelector { match_labels: labels.clone(), match_expressions: Vec::new() },
+        selector: LabelSelector { match_labels: labels, match_expressions: Vec::new() },
         template: MachineTemplate {
             metadata: Some(TemplateMetadata { labels: template_labels, annotations: BTreeMap::new() }),
             spec: MachineSpec {

@@ -45,9 +45,8 @@ pub async fn run(cx: &Context, duties: &ClusterDuties, shutdown: &CancellationTo
         match client(cx, duties).await {
             Ok(client) => {
                 let lease = Lease::new(client.clone(), identity(cx));
-                lease
-                    .hold(|holder| say_holder(cx, duties, holder), || under_lease(cx, duties, &client), shutdown)
-                    .await;
+                let work = || under_lease(cx, duties, &client);
+                Box::pin(lease.hold(|holder| say_holder(cx, duties, holder), work, shutdown)).await;
             }
             Err(error) => cx.board.waiting(PART, error.to_string()),
         }

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn the_taint_comes_and_goes_and_others_stay() {
         let foreign = ("mine".to_owned(), "NoExecute".to_owned(), Some("v".to_owned()));
-        let mut node = NodeView { labels: machine(None).labels, taints: vec![foreign.clone()], ready: true };
+        let mut node = NodeView { labels: machine(None).labels, taints: vec![foreign], ready: true };
         let added = patch(&node, &machine(Some(true))).unwrap();
         assert_eq!(added["spec"]["taints"].as_array().unwrap().len(), 2);
         assert_eq!(patch(&node, &machine(Some(false))), None);

@@ -42,7 +42,7 @@ pub async fn apply(cx: &Context, member: &EtcdMember) -> Result<Changes, PartErr
         let evidence = evidence(cx, member, &at).await?;
         match formation::decide(&member.permit, &evidence) {
             Decision::Restart => return restart(cx, member, &at, &evidence),
-            Decision::Form(attempt) => return form(cx, member, &at, attempt),
+            Decision::Form(attempt) => return form(cx, member, &at, &attempt),
             Decision::Join => {
                 if let Some(changes) = join(cx, member, &at).await? {
                     return Ok(changes);
@@ -139,13 +139,13 @@ async fn ask(endpoint: &Endpoint, own_peer_url: &str) -> PeerAnswer {
 }
 
 /// Begins to form: the attempt is on the volume first, then in the ledger, then the member may start.
-fn form(cx: &Context, member: &EtcdMember, at: &Path, attempt: FormAttempt) -> Result<Changes, PartError> {
+fn form(cx: &Context, member: &EtcdMember, at: &Path, attempt: &FormAttempt) -> Result<Changes, PartError> {
     let manifest = member.form_manifest.as_ref().ok_or_else(|| PartError::Config {
         what: "etcd".to_owned(),
         problem: "a permit to form without a manifest to form with".to_owned(),
     })?;
     let label = label(at)?;
-    if label.attempt.as_ref() != Some(&attempt) {
+    if label.attempt.as_ref() != Some(attempt) {
         let label = Label { attempt: Some(attempt.clone()), ..label };
         label.write(at).map_err(PartError::file(&at.join(volumes::LABEL)))?;
     }

@@ -1,6 +1,7 @@
 //! Plans, taints and lint.
 
 use crate::fixture::{World, full};
+use crate::render_all;
 use windlass_plan::decide::{control_plane_taint, managed_node, wanted_machines};
 use windlass_plan::lint::lint;
 use windlass_plan::preview::ObservedMachine;
@@ -112,7 +113,7 @@ fn b10_role_labels_are_a_managers_work() {
 #[test]
 fn lint_names_what_is_wrong() {
     let world = World::of(full(3, 1, ""));
-    let mut configs = world.render_all();
+    let mut configs = render_all(&world);
     assert!(lint(&configs).is_empty());
     configs[1].config.machine.address = configs[0].config.machine.address;
     configs[2].secrets.authority_keys.clear();

@@ -137,8 +137,4 @@ impl World {
         let machine = self.machines.iter().find(|machine| machine.name == name).expect("a machine of that name");
         self.try_render(machine).expect("a configuration")
     }
-
-    pub(crate) fn render_all(&self) -> Vec<SealedNodeConfig> {
-        self.machines.iter().map(|machine| self.try_render(machine).expect("a configuration")).collect()
-    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::fixture::{World, full};
+use crate::render_all;
 use proptest::prelude::*;
 use serde_json::Value;
 use windlass_plan::lint::lint;
@@ -221,9 +222,9 @@ proptest! {
             "  endpoint: {{port: {port}}}\n  network: {{dnsUpstreams: {upstreams}, kubeProxy: {kube_proxy}, cni: {cni}}}\n"
         );
         let world = World::of(full(control_planes, workers, &more));
-        let configs = world.render_all();
+        let configs = render_all(&world);
         prop_assert_eq!(&lint(&configs), &Vec::<String>::new());
-        prop_assert_eq!(&world.render_all(), &configs, "the same inputs, the same bytes");
+        prop_assert_eq!(&render_all(&world), &configs, "the same inputs, the same bytes");
         let members: BTreeSet<String> = configs
             .iter()
             .filter_map(|sealed| sealed.config.etcd.as_ref())

@@ -62,7 +62,7 @@ pub(super) fn api_server(basis: &Basis<'_>) -> Table {
         ("tls-private-key-file", "/etc/kubernetes/pki/apiserver.key"),
     ]);
     audit_log(table, basis.audit_log)
-        .derived("secure-port", basis.endpoint.port)
+        .derived("secure-port", basis.endpoint.port.to_string())
         .derived("service-account-issuer", format!("https://kubernetes.default.svc.{}", basis.network.dns_domain))
         .derived("service-cluster-ip-range", services.join(","))
 }
@@ -115,10 +115,10 @@ fn node_masks(table: Table, basis: &Basis<'_>) -> Table {
     let v6 = basis.network.pods.iter().any(|range| range.addr().is_ipv6());
     match (v4, v6) {
         (true, true) => table
-            .derived("node-cidr-mask-size-ipv4", basis.network.node_mask_size)
-            .derived("node-cidr-mask-size-ipv6", NODE_MASK_SIZE_V6),
-        (false, true) => table.derived("node-cidr-mask-size", NODE_MASK_SIZE_V6),
-        _ => table.derived("node-cidr-mask-size", basis.network.node_mask_size),
+            .derived("node-cidr-mask-size-ipv4", basis.network.node_mask_size.to_string())
+            .derived("node-cidr-mask-size-ipv6", NODE_MASK_SIZE_V6.to_string()),
+        (false, true) => table.derived("node-cidr-mask-size", NODE_MASK_SIZE_V6.to_string()),
+        _ => table.derived("node-cidr-mask-size", basis.network.node_mask_size.to_string()),
     }
 }
 
@@ -157,5 +157,5 @@ pub(super) fn etcd(main: Option<&Etcd>) -> Table {
         ("trusted-ca-file", "/etc/kubernetes/pki/etcd/ca.crt"),
         ("watch-progress-notify-interval", "5s"),
     ])
-    .derived("quota-backend-bytes", (volume / 2).clamp(QUOTA_FLOOR, QUOTA_CEILING))
+    .derived("quota-backend-bytes", (volume / 2).clamp(QUOTA_FLOOR, QUOTA_CEILING).to_string())
 }

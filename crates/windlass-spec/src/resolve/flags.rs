@@ -27,8 +27,8 @@ impl Table {
 
     /// Adds a flag whose value follows from other values.
     #[must_use]
-    pub(super) fn derived(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.0.insert(name, (value.to_string(), Origin::Derived));
+    pub(super) fn derived(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.0.insert(name, (value.into(), Origin::Derived));
         self
     }
 

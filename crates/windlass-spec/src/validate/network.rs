@@ -144,7 +144,7 @@ fn service_size(range: &Range) -> Option<Problem> {
 /// Each Node gets a part of the pod range.
 fn node_masks(spec: &ClusterSpec, pods: &[Range], found: &mut Vec<Problem>) {
     let mask = spec.network.node_mask_size.unwrap_or(DEFAULT_NODE_MASK_SIZE);
-    if mask > LARGEST_MASK || mask < 8 {
+    if !(8..=LARGEST_MASK).contains(&mask) {
         let message = format!("a machine's part of the pod range cannot be a /{mask}");
         let problem = Problem::error("node-mask", "spec.network.nodeMaskSize", message);
         found.push(problem.label(format!("8 to {LARGEST_MASK} are allowed, {DEFAULT_NODE_MASK_SIZE} is usual")));

@@ -43,7 +43,7 @@ fn control_plane(spec: &ClusterSpec, found: &mut Vec<Problem>) {
     } else if usize::try_from(count).is_ok_and(|count| count > most) {
         let reason = "more members make etcd slower, not safer";
         found.push(problem(format!("a control plane has at most {most} machines")).label(reason));
-    } else if count % 2 == 0 {
+    } else if count.is_multiple_of(2) {
         let (fewer, more) = (count - 1, count + 1);
         let problem = problem("`controlPlane.count` must be odd".to_owned());
         let problem = problem.label(format!("{count} etcd members survive no more losses than {fewer}"));

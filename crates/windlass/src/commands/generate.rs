@@ -47,7 +47,7 @@ struct Cluster {
 pub(crate) fn run(args: Args) -> Outcome {
     let What::Cluster(Cluster { name, control_planes, workers, kubernetes, bare }) = args.what;
     let text = cluster(&Wish { name, control_planes, workers, kubernetes, bare });
-    load(&text, "<generated>").map_err(refused)?;
+    load(&text, "<generated>").map_err(|problems| refused(&problems))?;
     print!("{text}");
     Ok(Code::Ok)
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print_value(args.output, &problems.to_json())?;
         return Ok(code);
     }
-    let document = result.map_err(refused)?;
+    let document = result.map_err(|problems| refused(&problems))?;
     say(&document.warnings);
     println!("{name}: cluster {} is valid", document.cluster.metadata.name);
     Ok(Code::Ok)

@@ -204,7 +204,6 @@ pub struct MachineAddress {
 
 /// What kind of address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(clippy::enum_variant_names, reason = "the API's names")]
 pub enum AddressType {
     /// A host name.
     Hostname,

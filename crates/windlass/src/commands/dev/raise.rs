@@ -25,6 +25,7 @@ use super::progress::Progress;
 use super::state::{State, write_private};
 use super::timing::Timing;
 use super::{assets, proof};
+use crate::document::refused;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{Format, print_value};
 
@@ -49,23 +50,20 @@ const ADMIN_TTL: SignedDuration = SignedDuration::from_hours(24 * 7);
 pub(crate) async fn run(args: Args) -> Outcome {
     let paths = Paths::from_environment()?;
     let text = fs_err::read_to_string(&args.file)?;
-    let cluster = windlass_spec::load(&text, &args.file.display().to_string()).map_err(usage)?;
+    let cluster =
+        windlass_spec::load(&text, &args.file.display().to_string()).map_err(|problems| refused(&problems))?;
     let problems = windlass_spec::validate(&cluster);
     if problems.has_errors() {
-        return Err(usage(problems));
+        return Err(refused(&problems));
     }
     let image = assets::image(&paths, &version(&cluster)?)?;
     let provider: Arc<dyn Provider> = Arc::new(local::ensure_running(&paths).await?);
-    let full = resolve(&cluster, &image.release(), &provider.facts().await?).map_err(usage)?;
+    let full = resolve(&cluster, &image.release(), &provider.facts().await?).map_err(|problems| refused(&problems))?;
     let raise = Raise::new(full, provider, image.id().to_owned())?;
     let limit = Duration::from_secs(args.timeout);
     tokio::time::timeout(limit, raise.run(args.output)).await.map_err(|_| {
         Failure::new(Code::Failed, anyhow::anyhow!("the cluster is not ready after {} s", limit.as_secs()))
     })?
-}
-
-fn usage(problems: windlass_spec::Problems) -> Failure {
-    Failure::new(Code::Usage, anyhow::anyhow!("{problems}"))
 }
 
 fn version(cluster: &windlass_spec::v1alpha1::Cluster) -> anyhow::Result<String> {

@@ -77,7 +77,7 @@ fn planned(args: &Args) -> Outcome {
 fn full(document: &Document, facts: &Facts, paths: &Paths) -> Result<FullCluster, Failure> {
     let release = release(document, paths.cache())?;
     let checked = validate_ground(&document.cluster, facts);
-    let located = |problems: Problems| refused(document.locate(problems));
+    let located = |problems: Problems| refused(&document.locate(problems));
     if checked.has_errors() {
         return Err(located(checked));
     }

@@ -74,7 +74,7 @@ fn volumes(view: &View) -> String {
 
 fn size(bytes: u64) -> String {
     match (bytes >> 30, bytes >> 20) {
-        (whole, _) if whole > 0 && bytes % (1 << 30) == 0 => format!("{whole}Gi"),
+        (whole, _) if whole > 0 && bytes.is_multiple_of(1 << 30) => format!("{whole}Gi"),
         (_, mebibytes) => format!("{mebibytes}Mi"),
     }
 }
