@@ -14,15 +14,15 @@ use windlass_e2e::cluster::Cluster;
 use windlass_e2e::sandbox::Sandbox;
 use windlass_e2e::wait;
 use windlass_providers::local::Client;
-use windlass_providers::local::paths::Paths;
+use windlass_providers::local::paths::Paths as HostPaths;
 use windlass_providers::ports::{MachineWanted, NetworkWanted, Provider, Scope};
 use windlass_spec::identity::{Epoch, Ownership, Role};
+use windlass_spec::paths;
 
 use crate::{ours, proof};
 
 /// Files of a machine of ours that kubeadm's machine has too.
-const SAME: [&str; 3] =
-    ["/etc/containerd/config.toml", "/etc/containerd/cni.conf.template", "/etc/systemd/system/containerd.service"];
+const SAME: [&str; 3] = ["/etc/containerd/config.toml", paths::CNI_TEMPLATE, "/etc/systemd/system/containerd.service"];
 
 const KUBELET: &str = "[Unit]
 After=containerd.service
@@ -77,7 +77,7 @@ impl Peer {
             ownership: Ownership { owner: "bench".into(), epoch: Epoch(1) },
         };
         self.sandbox.ok(60, &["hostd", "start"])?;
-        let client = Client::socket(Paths::new(&self.sandbox.state(), &self.sandbox.cache())?);
+        let client = Client::socket(HostPaths::new(&self.sandbox.state(), &self.sandbox.cache())?);
         let names = names(control_planes, workers);
         let wanted = NetworkWanted {
             endpoint_port: 6443,
