@@ -87,6 +87,9 @@ pub struct Component {
     pub ldflags: Vec<String>,
     /// Programs that belong to every bundle.
     pub programs: Vec<Program>,
+    /// Files that programs print when the bundle is built; these programs are not kept.
+    #[serde(default)]
+    pub documents: Vec<Program>,
     /// Programs built only when asked for.
     #[serde(default)]
     pub extras: Vec<Program>,
@@ -211,10 +214,17 @@ impl Manifest {
         problems
     }
 
-    /// Every program with its component, extras last.
+    /// Every program with its component: documents and extras last.
     fn all_programs(&self) -> impl Iterator<Item = (&Component, &Program)> {
         let extras = self.components.iter().flat_map(|component| component.extras.iter().map(move |x| (component, x)));
-        self.programs().chain(extras)
+        self.programs().chain(self.documents()).chain(extras)
+    }
+
+    /// The documents of every bundle, with their components.
+    pub fn documents(&self) -> impl Iterator<Item = (&Component, &Program)> {
+        self.components
+            .iter()
+            .flat_map(|component| component.documents.iter().map(move |document| (component, document)))
     }
 
     /// The programs of every bundle, with their components.
@@ -284,7 +294,7 @@ fn component_problems(component: &Component) -> Vec<String> {
     if component.version.starts_with('v') || component.version.is_empty() {
         problems.push(format!("component {}: version {:?} is not a plain one", component.name, component.version));
     }
-    for program in component.programs.iter().chain(&component.extras) {
+    for program in component.programs.iter().chain(&component.documents).chain(&component.extras) {
         if program.install.as_deref().is_some_and(|folder| !folder.starts_with('/')) {
             problems.push(format!("program {}: install is no absolute path", program.name));
         }

@@ -194,6 +194,18 @@ mod tests {
     }
 
     #[test]
+    fn the_agent_finds_what_a_new_control_plane_makes_for_itself() {
+        for recipe in Recipe::embedded().unwrap() {
+            let places: Vec<String> = recipe
+                .manifest
+                .documents()
+                .filter_map(|(_, document)| Some(format!("{}/{}", document.install.as_ref()?, document.name)))
+                .collect();
+            assert_eq!(places, [windlass_spec::paths::BOOTSTRAP_OBJECTS], "{}", recipe.manifest.kubernetes);
+        }
+    }
+
+    #[test]
     fn a_version_is_found_by_its_beginning() {
         assert!(fits("1.37", "1.37.2") && fits("v1.37.2", "1.37.2") && fits("", "1.37.2"));
         assert!(!fits("1.3", "1.37.2") && !fits("1.37.20", "1.37.2") && !fits("1.37.", "1.37.2"));

@@ -54,6 +54,15 @@ impl World {
         fs_err::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
     }
 
+    /// With the Go of this computer.
+    fn with_real_go() -> Self {
+        let mut world = Self::new();
+        fs_err::remove_file(world.path("tools/go")).unwrap();
+        world.tools.path.push(":");
+        world.tools.path.push(Tools::from_environment().path);
+        world
+    }
+
     /// A Go that writes the program's name instead of compiling, and fails for names in the file `broken`.
     fn stand_in_go(&self, version: &str) {
         let (log, broken) = (self.path("go.log"), self.path("broken"));
@@ -272,11 +281,20 @@ fn extras_are_built_only_when_asked_for() {
 }
 
 #[test]
+fn documents_are_what_programs_print() {
+    let world = World::with_real_go();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture");
+    let recipe = Recipe::from_folder(&folder, "1.2.4.yaml").unwrap();
+    let bundle = build(&recipe, &world.cache, &world.tools, &Silent).unwrap();
+    assert_eq!(fs_err::read_to_string(bundle.folder().join("documents/greeting.txt")).unwrap(), "good day\n");
+    let entry = &bundle.lock().files["documents/greeting.txt"];
+    assert_eq!((entry.executable, entry.install.as_deref()), (false, Some("/usr/local/share/greeting.txt")));
+    bundle.verify().unwrap();
+}
+
+#[test]
 fn the_real_go_builds_a_module_with_its_flags() {
-    let mut world = World::new();
-    fs_err::remove_file(world.path("tools/go")).unwrap();
-    world.tools.path.push(":");
-    world.tools.path.push(Tools::from_environment().path);
+    let world = World::with_real_go();
     let bundle = world.build().unwrap();
     let said = Command::new(bundle.program("hello").unwrap()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&said.stderr), "1.2.3\n");

@@ -73,8 +73,13 @@ impl Board {
             match report.parts.iter_mut().find(|found| found.part == part) {
                 Some(found) if found.state == state => {}
                 Some(found) => {
+                    // A failure that goes on is one failure, whatever its last lines say by now.
+                    let is_still_failed =
+                        matches!((&found.state, &state), (PartState::Failed { .. }, PartState::Failed { .. }));
+                    if !is_still_failed {
+                        found.since = now;
+                    }
                     found.state = state;
-                    found.since = now;
                 }
                 None => {
                     report.parts.push(PartReport { part: part.to_owned(), state, changes: Vec::new(), since: now });

@@ -13,6 +13,7 @@ use windlass_spec::report::PartState;
 
 use crate::error::PartError;
 use crate::http::{self, HttpError};
+use crate::logs::Run;
 use crate::parts::{Context, etcd, manifests, unit_part};
 use crate::{logs, parts};
 
@@ -21,7 +22,7 @@ pub const API_SERVER: &str = "kube-apiserver";
 /// Annotations of the API server's manifest with the names it answers for, comma-separated.
 pub const NAME_ANNOTATIONS: [&str; 2] = ["windlass.dev/api-internal-name", "windlass.dev/api-external-name"];
 
-const STARTING: Duration = Duration::from_millis(150);
+const STARTING: Duration = Duration::from_millis(250);
 const API_SERVER_STEADY: Duration = Duration::from_secs(2);
 const STEADY: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -72,15 +73,21 @@ async fn watch_pod(cx: &Context, pod: &StaticPod) {
     }
 }
 
-/// Failed when its container keeps ending, else waiting for the reason.
 fn say_unwell(cx: &Context, pod: &str, reason: &str) {
     let runs = logs::runs_of_pod(&cx.host.root, pod, &cx.config().machine.name);
-    match logs::ends_again_and_again(&runs) {
-        Some(run) => {
-            let message = format!("it keeps ending (run {} ended); its last lines follow", run.attempt + 1);
-            cx.board.failed(pod, message, run.lines.clone());
-        }
-        None => cx.board.waiting(pod, reason),
+    cx.board.set(pod, unwell(cx.board.state(pod), logs::ends_again_and_again(&runs), reason));
+}
+
+/// Failed when its container keeps ending, and from then on until it answers: between two of its runs it would else seem
+/// to be starting. Else waiting for the reason.
+fn unwell(now: Option<PartState>, keeps_ending: Option<&Run>, reason: &str) -> PartState {
+    match (keeps_ending, now) {
+        (Some(run), _) => PartState::Failed {
+            message: format!("it keeps ending (run {} ended); its last lines follow", run.attempt + 1),
+            log: run.lines.clone(),
+        },
+        (None, Some(failed @ PartState::Failed { .. })) => failed,
+        (None, _) => PartState::Waiting { reason: reason.to_owned() },
     }
 }
 
@@ -232,6 +239,17 @@ mod tests {
         let body = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/rbac/bootstrap-roles failed: x\nreadyz check failed\n";
         assert_eq!(unready(body, 500), "its checks etcd, poststarthook/rbac/bootstrap-roles");
         assert_eq!(unready("", 403), "it answers 403");
+    }
+
+    #[test]
+    fn a_container_that_keeps_ending_stays_failed_while_it_starts_again() {
+        let run = Run { attempt: 1, first: None, last: None, lines: vec!["unknown flag".to_owned()] };
+        let failed = unwell(Some(PartState::Done), Some(&run), "it does not listen yet");
+        let PartState::Failed { message, log } = &failed else { panic!("{failed:?}") };
+        assert_eq!((message.as_str(), log), ("it keeps ending (run 2 ended); its last lines follow", &run.lines));
+        assert_eq!(unwell(Some(failed.clone()), None, "it does not listen yet"), failed);
+        let waiting = PartState::Waiting { reason: "it does not listen yet".to_owned() };
+        assert_eq!(unwell(Some(PartState::Done), None, "it does not listen yet"), waiting);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub const CNI_TEMPLATE: &str = "/etc/containerd/cni-template.conflist";
 pub const CNI_CONFIGURATION: &str = "/etc/cni/net.d";
 /// Directory of the pod network's programs.
 pub const CNI_PROGRAMS: &str = "/opt/cni/bin";
+/// What a new control plane of the release makes for itself, as one JSON list; the bundle brings it.
+pub const BOOTSTRAP_OBJECTS: &str = "/usr/local/share/windlass/bootstrap-objects.json";
 /// Where etcd's volume is mounted.
 pub const ETCD_VOLUME: &str = "/var/lib/windlass/volumes/etcd-main";
 /// etcd's data, on its volume.

@@ -16,7 +16,7 @@ use windlass_e2e::wait;
 use windlass_providers::local::Client;
 use windlass_providers::local::paths::Paths as HostPaths;
 use windlass_providers::ports::{MachineWanted, NetworkWanted, Provider, Scope};
-use windlass_spec::identity::{Epoch, Ownership, Role};
+use windlass_spec::identity::{Epoch, Ownership, Role, Slot};
 use windlass_spec::paths;
 
 use crate::{ours, proof};
@@ -104,8 +104,11 @@ impl Peer {
 
     async fn machines(&self, client: &Client, scope: &Scope, names: &[String]) -> Result<BTreeMap<String, String>> {
         let mut addresses = BTreeMap::new();
+        // Control planes have places, as ours do: hostd favours the first one alike.
+        let control_planes = names.iter().filter(|name| name.contains("-cp-"));
+        let places: BTreeMap<_, _> = control_planes.zip(Slot::ALL).collect();
         for name in names {
-            let reservation = client.reserve(scope, name, None).await?;
+            let reservation = client.reserve(scope, name, places.get(name).copied()).await?;
             addresses.insert(name.clone(), reservation.address.to_string());
         }
         let mut made = tokio::task::JoinSet::new();
@@ -146,7 +149,8 @@ impl Peer {
         let image = ours::image(&self.sandbox)?;
         std::thread::scope(|scope| {
             let joins = scope.spawn(|| self.join(&said, &names[1..]));
-            let proof = scope.spawn(|| proof::wait(&cluster, names.len(), &image, Duration::from_secs(400)));
+            let proof = proof::wait(cluster.kubeconfig(), names.len(), &image, Duration::from_secs(400));
+            let proof = scope.spawn(|| self.runtime.block_on(proof));
             let routes = if names.len() > 1 { self.routes(&cluster, names) } else { Ok(()) };
             let joined = joins.join().map_err(|_| anyhow::anyhow!("joining panicked"))?;
             let proven = proof.join().map_err(|_| anyhow::anyhow!("the proof panicked"))?;

@@ -55,7 +55,9 @@ pub(crate) fn create(sandbox: &Sandbox, control_planes: u32, workers: u32) -> Re
 }
 
 fn prove(sandbox: &Sandbox, nodes: usize, image: &str) -> Result<Timestamp> {
-    proof::wait(&Cluster::new(sandbox, "bench"), nodes, image, Duration::from_secs(300))?;
+    let cluster = Cluster::new(sandbox, "bench");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(proof::wait(cluster.kubeconfig(), nodes, image, Duration::from_secs(300)))?;
     Ok(Timestamp::now())
 }
 

@@ -24,7 +24,7 @@ use crate::oci::OciError;
 use crate::progress::{Event, Progress, detail, follow, step};
 use crate::recipe::Recipe;
 use crate::steps::{Made, Steps};
-use crate::tool::{ToolError, Tools};
+use crate::tool::{Tool, ToolError, Tools};
 
 use go::Toolchain;
 
@@ -33,6 +33,9 @@ const ROOT_STEP: &str = "debian-root";
 
 /// Name of the step that puts everything together.
 const ASSEMBLE_STEP: &str = "images and lock";
+
+/// Folder of the bundle that documents go to.
+const DOCUMENTS: &str = "documents";
 
 /// Changes when the way a bundle is put together does.
 const ASSEMBLY: u32 = 1;
@@ -155,15 +158,20 @@ impl<'a> Builder<'a> {
 
     fn build(&self) -> Result<Bundle, BuildError> {
         let programs: Vec<_> = self.recipe.manifest.programs().collect();
-        let todo = self.pending(&programs, true);
+        let documents: Vec<_> = self.recipe.manifest.documents().collect();
+        let all: Vec<_> = programs.iter().chain(&documents).copied().collect();
+        let todo = self.pending(&all, true);
         ground::check(&self.recipe.manifest, self.tools, self.toolchain.as_ref(), &todo)?;
-        let names = programs.iter().map(|(_, program)| program.name.clone());
+        let names = all.iter().map(|(_, program)| program.name.clone());
         let steps = names.chain([ROOT_STEP, ASSEMBLE_STEP].map(str::to_owned)).collect();
         self.progress.report(Event::Planned { steps });
 
         let mut made = BTreeMap::new();
         for (component, program) in &programs {
             made.insert(program.name.clone(), self.program(component, program)?);
+        }
+        for (component, document) in &documents {
+            made.insert(document.name.clone(), self.document(component, document)?);
         }
         let root = self.root()?;
         let bundle = step(self.progress, ASSEMBLE_STEP, || self.assemble(&made, &root))?;
@@ -203,38 +211,59 @@ impl<'a> Builder<'a> {
 
     /// Builds a program, unless its result is there.
     fn program(&self, component: &Component, program: &Program) -> Result<Made, BuildError> {
-        let inputs = self.program_inputs(component, program);
-        let name = &program.name;
+        self.kept_step(&program.name, self.program_inputs(component, program), |output| {
+            self.compile(component, program, &output.join(&program.name))
+        })
+    }
+
+    /// Builds and runs a document's program and keeps what it prints, unless that is there.
+    fn document(&self, component: &Component, document: &Program) -> Result<Made, BuildError> {
+        self.kept_step(&document.name, self.program_inputs(component, document), |output| {
+            let folder = self.lock.work_folder("printer").map_err(BuildError::Assemble)?;
+            let printer = folder.join("printer");
+            self.compile(component, document, &printer)?;
+            let text = Tool::new(&printer)
+                .output()
+                .map_err(|source| BuildError::Program { program: document.name.clone(), source })?;
+            fs_err::write(output.join(&document.name), text).map_err(BuildError::Assemble)
+        })
+    }
+
+    /// The result of a step: the one that is there, or the folder that `fill` fills.
+    fn kept_step(
+        &self,
+        name: &str,
+        inputs: Digest,
+        fill: impl FnOnce(&Path) -> Result<(), BuildError>,
+    ) -> Result<Made, BuildError> {
         if let Some(made) = self.steps.find(name, inputs) {
-            self.progress.report(Event::Reused { step: name.clone() });
+            self.progress.report(Event::Reused { step: name.to_owned() });
             return Ok(made);
         }
         step(self.progress, name, || {
-            let toolchain = self.toolchain.as_ref().ok_or_else(|| ground::no_go(&self.recipe.manifest))?;
-            let module = self.lock.work_folder("module").map_err(BuildError::Assemble)?;
-            self.recipe.write_module(&component.module, &module).map_err(BuildError::Assemble)?;
-            let output = self.lock.work_folder("program").map_err(BuildError::Assemble)?;
-            toolchain
-                .build(component, program, &module, &output.join(name), self.progress)
-                .map_err(|source| BuildError::Program { program: name.clone(), source })?;
+            let output = self.lock.work_folder("output").map_err(BuildError::Assemble)?;
+            fill(&output)?;
             self.steps.keep(name, inputs, &output).map_err(BuildError::Assemble)
         })
     }
 
+    fn compile(&self, component: &Component, program: &Program, output: &Path) -> Result<(), BuildError> {
+        let toolchain = self.toolchain.as_ref().ok_or_else(|| ground::no_go(&self.recipe.manifest))?;
+        let module = self.lock.work_folder("module").map_err(BuildError::Assemble)?;
+        self.recipe.write_module(&component.module, &module).map_err(BuildError::Assemble)?;
+        toolchain
+            .build(component, program, &module, output, self.progress)
+            .map_err(|source| BuildError::Program { program: program.name.clone(), source })
+    }
+
     /// Makes the Debian root, unless it is there.
     fn root(&self) -> Result<Made, BuildError> {
-        let inputs = self.root_inputs();
-        if let Some(made) = self.steps.find(ROOT_STEP, inputs) {
-            self.progress.report(Event::Reused { step: ROOT_STEP.to_owned() });
-            return Ok(made);
-        }
-        step(self.progress, ROOT_STEP, || {
-            let output = self.lock.work_folder("root").map_err(BuildError::Assemble)?;
+        self.kept_step(ROOT_STEP, self.root_inputs(), |output| {
             let scratch = self.lock.work_folder("mmdebstrap").map_err(BuildError::Assemble)?;
             follow(self.progress, ROOT_STEP, |said| {
-                debian::bootstrap(&self.recipe.manifest.root, self.tools, &output, &scratch, said)
-            })?;
-            self.steps.keep(ROOT_STEP, inputs, &output).map_err(BuildError::Assemble)
+                debian::bootstrap(&self.recipe.manifest.root, self.tools, output, &scratch, said)
+            })
+            .map_err(BuildError::Debian)
         })
     }
 
@@ -242,8 +271,10 @@ impl<'a> Builder<'a> {
     fn assemble(&self, made: &BTreeMap<String, Made>, root: &Made) -> Result<Bundle, BuildError> {
         let folder = self.lock.work_folder("bundle").map_err(BuildError::Assemble)?;
         let mut files = BTreeMap::new();
-        for (component, program) in self.recipe.manifest.programs() {
-            let path = format!("{}/{}", component.folder, program.name);
+        let programs = self.recipe.manifest.programs().map(|(component, program)| (component.folder.as_str(), program));
+        let documents = self.recipe.manifest.documents().map(|(_, document)| (DOCUMENTS, document));
+        for (into, program) in programs.chain(documents) {
+            let path = format!("{into}/{}", program.name);
             let Some(made) = made.get(&program.name) else { continue };
             let install = program.install.as_ref().map(|into| format!("{into}/{}", program.name));
             let entry = lay(&folder, &path, &made.folder.join(&program.name), install).map_err(BuildError::Assemble)?;
@@ -277,6 +308,7 @@ impl<'a> Builder<'a> {
         let manifest = &self.recipe.manifest;
         let mut in_use: BTreeMap<String, Digest> = manifest
             .programs()
+            .chain(manifest.documents())
             .map(|(component, program)| (program.name.clone(), self.program_inputs(component, program)))
             .collect();
         in_use.insert(ROOT_STEP.to_owned(), self.root_inputs());

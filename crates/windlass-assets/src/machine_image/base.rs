@@ -94,7 +94,7 @@ fn settle(root: &Path) -> io::Result<()> {
     fs_err::write(root.join("etc/machine-id"), "")
 }
 
-/// Copies the bundle's programs and its lock to their places. Copies, so that damage to one is not damage to both.
+/// Copies the bundle's programs, documents and lock to their places. Copies, so that damage to one is not damage to both.
 fn install(bundle: &Bundle, root: &Path) -> io::Result<()> {
     let copy = |source: &Path, target: &str, mode: u32| {
         let (parent, _) = target.rsplit_once('/').unwrap_or(("", target));
@@ -105,7 +105,7 @@ fn install(bundle: &Bundle, root: &Path) -> io::Result<()> {
     };
     for (path, entry) in &bundle.lock().files {
         if let Some(target) = &entry.install {
-            copy(&bundle.folder().join(path), target, 0o755)?;
+            copy(&bundle.folder().join(path), target, if entry.executable { 0o755 } else { 0o644 })?;
         }
     }
     copy(&bundle.folder().join(Lock::FILE), Lock::INSTALLED, 0o644)

@@ -76,7 +76,7 @@ pub const FORM_ATTEMPT: &str = "windlass.dev/form-attempt";
 pub const FORMED_BY: &str = "windlass.dev/formed-by";
 /// On a ControlPlane: JSON of each slot's address, for life.
 pub const SLOT_ADDRESSES: &str = "windlass.dev/slot-addresses";
-/// On a NodeConfig: the machine's Node was Ready once, so its join token is spent.
+/// On a NodeConfig: when the machine's Node was first seen Ready (RFC 3339); its join token is spent.
 pub const JOINED: &str = "windlass.dev/joined";
 /// On a bootstrap Secret: generation of the node config inside.
 pub const CONFIG_GENERATION: &str = "windlass.dev/config-generation";

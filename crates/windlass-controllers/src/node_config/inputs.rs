@@ -12,7 +12,7 @@ use windlass_spec::full::FullCluster;
 use windlass_spec::identity::{ClusterId, Epoch, FormAttempt, Generation, Role, Slot};
 use windlass_spec::node_config::{EtcdPermit, MachineIdentity, ManagedNode, SealedNodeConfig};
 
-use super::tokens;
+use super::tokens::{self, Spent};
 use crate::api::cluster_api::Machine;
 use crate::api::cluster_api::shared::AddressType;
 use crate::api::names;
@@ -53,6 +53,8 @@ pub(super) struct Inputs {
     authorities: Arc<Authorities>,
     bootstrap_token: Option<String>,
     join_tokens: BTreeMap<String, String>,
+    /// When the inputs will be others though nothing changes.
+    pub(super) again: Next,
     self_managed: bool,
 }
 
@@ -122,7 +124,8 @@ fn collect(
     }
     let own = |nonce: &String| tokens::token(&authorities.encryption_key, &key.name, nonce);
     let bootstrap_token = config.spec.join_nonce.as_ref().filter(|_| !is_control_plane).map(own);
-    let join_tokens = if is_control_plane { join_tokens(index, cluster, &authorities) } else { BTreeMap::new() };
+    let (join_tokens, again) =
+        if is_control_plane { join_tokens(index, cluster, &authorities) } else { (BTreeMap::new(), Next::Await) };
     let wcl = index.windlass_clusters.get(cluster);
     let self_managed = wcl.is_some_and(|wcl| objects::annotation(&*wcl, names::SELF_MANAGED) == Some("true"));
     Ok(Inputs {
@@ -136,6 +139,7 @@ fn collect(
         network,
         bootstrap_token,
         join_tokens,
+        again,
         self_managed,
         authorities,
         full,
@@ -258,27 +262,26 @@ fn await_workers(context: &Context, cluster: &Key, full: &FullCluster, known: &[
     })
 }
 
-/// Tokens of machines that have not joined. They are taken away only when all have joined, so that a cluster that
-/// grows by many is not written anew for each.
-fn join_tokens(index: &Index, cluster: &Key, authorities: &Authorities) -> BTreeMap<String, String> {
+/// Tokens of machines that have not joined, and how long until they may be taken away. That is when all have joined and
+/// a while has passed: a cluster that grows by many is not written anew for each, nor one that was just raised at once.
+fn join_tokens(index: &Index, cluster: &Key, authorities: &Authorities) -> (BTreeMap<String, String>, Next) {
     let machines = index.machines.of_cluster(cluster);
-    let workers: Vec<&Arc<Machine>> = machines
+    let workers: Vec<(String, Arc<NodeConfig>)> = machines
         .iter()
         .filter(|machine| !objects::is_deleting(&***machine))
         .filter(|machine| objects::label(&***machine, names::CONTROL_PLANE).is_none())
+        .filter_map(|machine| Some((machine.name_any(), index.node_configs.get(&Key::of(&**machine))?)))
         .collect();
-    let config = |machine: &Machine| index.node_configs.get(&Key::of(machine));
-    let joined = |config: &NodeConfig| objects::has_annotation(config, names::JOINED);
-    if workers.iter().all(|machine| config(machine).is_none_or(|config| joined(&config))) {
-        return BTreeMap::new();
-    }
-    workers
-        .into_iter()
-        .filter_map(|machine| {
-            let name = machine.name_any();
-            let config = config(machine)?;
-            let nonce = config.spec.join_nonce.as_ref()?;
-            Some((name.clone(), tokens::token(&authorities.encryption_key, &name, nonce)))
-        })
-        .collect()
+    let joined = workers.iter().map(|(_, config)| objects::annotation(&**config, names::JOINED));
+    let again = match tokens::spent(joined, jiff::Timestamp::now()) {
+        Spent::All => return (BTreeMap::new(), Next::Await),
+        Spent::In(time) => Next::After(time),
+        Spent::NotYet => Next::Await,
+    };
+    let token = |(name, config): (String, Arc<NodeConfig>)| {
+        let nonce = config.spec.join_nonce.as_ref()?;
+        let token = tokens::token(&authorities.encryption_key, &name, nonce);
+        Some((name, token))
+    };
+    (workers.into_iter().filter_map(token).collect(), again)
 }

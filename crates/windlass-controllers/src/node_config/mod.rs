@@ -55,7 +55,10 @@ pub(crate) async fn reconcile(context: Arc<Context>, key: Key) -> Result<Next, R
     let config = note_joined(&context, config, &key).await?;
     let held = held(&context, &key);
     let (ready, again) = match inputs::gather(&context, &config, &cluster).await? {
-        Ok(inputs) => advance(&context, &config, &cluster, &held, &inputs).await?,
+        Ok(inputs) => {
+            let (judged, again) = advance(&context, &config, &cluster, &held, &inputs).await?;
+            (judged, again.sooner(inputs.again))
+        }
         Err(Wait { reason, message, again }) => {
             let judged = if held.hash.is_some() {
                 // What was rendered stays good.
@@ -88,7 +91,10 @@ async fn note_joined(context: &Context, config: Arc<NodeConfig>, key: &Key) -> R
     if !healthy || objects::has_annotation(&*config, names::JOINED) {
         return Ok(config);
     }
-    context.writer.record(&context.index.node_configs, &config, &[(names::JOINED, "true")]).await
+    context
+        .writer
+        .record(&context.index.node_configs, &config, &[(names::JOINED, &jiff::Timestamp::now().to_string())])
+        .await
 }
 
 fn held(context: &Context, key: &Key) -> Held {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
@@ -13,6 +13,7 @@ use windlass_controllers::api::cluster_api::{
 use windlass_controllers::api::windlass::{ControlPlane, LocalCluster, LocalMachine, NodeConfig, WindlassCluster};
 use windlass_controllers::api::{Conditions, names};
 use windlass_providers::ports::Provider;
+use windlass_spec::identity::ClusterId;
 use windlass_spec::node_config::EtcdPermit;
 
 use crate::world::{World, scope};
@@ -113,7 +114,21 @@ async fn etcd_was_formed_once(world: &World) -> Result<()> {
     let sealed = world.memory.config(&id, "lab-cp-a").context("no configuration")?;
     let known = sealed.config.cluster_duties.map(|duties| duties.nodes.len());
     assert_eq!(known, Some(5), "control planes know every machine");
-    assert!(sealed.secrets.join_tokens.is_empty(), "every token is spent");
+    assert_eq!(sealed.secrets.join_tokens.len(), 2, "tokens outlive the last join a while");
+    tokens_are_spent(world, &id).await
+}
+
+async fn tokens_are_spent(world: &World, id: &ClusterId) -> Result<()> {
+    let api: Api<NodeConfig> = world.api();
+    let long_ago = Patch::Merge(json!({"metadata": {"annotations": {names::JOINED: "2026-01-01T00:00:00Z"}}}));
+    for config in api.list(&ListParams::default()).await?.items {
+        api.patch(&config.name_any(), &PatchParams::default(), &long_ago).await?;
+    }
+    let begun = Instant::now();
+    while !world.memory.config(id, "lab-cp-a").is_some_and(|sealed| sealed.secrets.join_tokens.is_empty()) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the tokens are kept");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     Ok(())
 }
 

@@ -12,7 +12,8 @@ use crate::error::{Changes, PartError};
 use crate::{http, paths};
 
 const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-const PAUSE: Duration = Duration::from_millis(100);
+/// Each question costs a handshake, which a starting control plane on the same computer feels.
+const PAUSE: Duration = Duration::from_millis(300);
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Starts kubelet.

@@ -2,19 +2,29 @@
 //!
 //! Inputs: manifests of the configuration, files whose change restarts them. Outputs: the manifests, with the hash of
 //! those files in an annotation; foreign files (backups, leftovers) moved away and reported, since kubelet runs them all.
+//!
+//! When a cluster is formed, its first control plane goes ahead: each API server makes the same objects when it starts
+//! into an empty etcd, and three that do so at once spend their time on each other's conflicts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use fs_err as fs;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_spec::node_config::StaticPod;
+use windlass_spec::node_config::{Authority, NodeConfig, StaticPod};
 
 use super::{Context, units};
 use crate::error::{Changes, PartError};
+use crate::health::API_SERVER;
 use crate::host::files;
-use crate::paths;
+use crate::{http, paths};
+
+/// How long the first control plane may take until the others go on without it.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Annotation whose value changes with the files a pod depends on.
 pub const RESTART_ANNOTATION: &str = "windlass.dev/restart-on";
@@ -27,6 +37,10 @@ pub async fn apply(cx: &Context) -> Result<Changes, PartError> {
     let directory = cx.host.root.at(&cx.config().kubelet.manifest_dir);
     fs::create_dir_all(&directory).map_err(PartError::file(&directory))?;
     let mut changes = move_foreign(cx, &directory)?;
+    if follows_another(cx.config(), &directory) && tokio::time::timeout(PATIENCE, until_api_is_ready(cx)).await.is_err()
+    {
+        changes.push(format!("did not wait longer than {} s for the first API server", PATIENCE.as_secs()));
+    }
     for pod in &cx.config().static_pods {
         let path = directory.join(file_name(&pod.name));
         let text = text(cx, pod)?;
@@ -35,6 +49,23 @@ pub async fn apply(cx: &Context) -> Result<Changes, PartError> {
         }
     }
     Ok(changes)
+}
+
+/// Is this a control plane before its first start, and not the cluster's first one?
+fn follows_another(config: &NodeConfig, directory: &Path) -> bool {
+    let Some(member) = &config.etcd else { return false };
+    let is_first = member.members.first().is_none_or(|first| first.name == member.name);
+    !is_first && !directory.join(file_name(API_SERVER)).exists()
+}
+
+async fn until_api_is_ready(cx: &Context) {
+    cx.board.waiting("manifests", "the first control plane's API server");
+    let Some(authority) = cx.secrets().authorities.get(&Authority::Cluster) else { return };
+    let Ok(tls) = http::tls(authority, None) else { return };
+    let url = format!("https://{}/readyz", cx.config().balancer.listen);
+    while !http::get(&url, &tls, None, TIMEOUT).await.is_ok_and(|answer| answer.status.is_success()) {
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 fn file_name(pod: &str) -> String {
@@ -105,6 +136,7 @@ fn move_file(from: &Path, to: &Path) -> Result<(), PartError> {
 mod tests {
     use super::*;
     use crate::parts::fixture;
+    use windlass_spec::node_config::EtcdPermit;
 
     const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: kube-apiserver\nspec:\n  containers: []\n";
 
@@ -132,6 +164,21 @@ mod tests {
         names.sort();
         assert_eq!(names, [".kept", "kube-apiserver.yaml"]);
         assert_eq!(fs::read_dir(machine.path(paths::FOREIGN_MANIFESTS)).unwrap().count(), 3);
+    }
+
+    #[tokio::test]
+    async fn the_first_control_plane_of_a_new_cluster_goes_ahead() {
+        let mut machine = fixture::machine();
+        let directory = machine.path("/etc/kubernetes/manifests");
+        fs::create_dir_all(&directory).unwrap();
+        let follows = |machine: &fixture::Machine| follows_another(machine.context().config(), &directory);
+        assert!(!follows(&machine), "a worker");
+        machine.etcd(EtcdPermit::Form { attempt: "1".into() });
+        assert!(!follows(&machine), "the first");
+        machine.change(|config| config.etcd.as_mut().unwrap().members.reverse());
+        assert!(follows(&machine), "the second");
+        fs::write(directory.join("kube-apiserver.yaml"), POD).unwrap();
+        assert!(!follows(&machine), "it has started before");
     }
 
     #[tokio::test]

@@ -25,6 +25,8 @@ pub const LABEL: &str = "windlass-volume.json";
 /// Smallest device that is taken: etcd's log alone reserves two segments of 64 MiB.
 const SMALLEST: u64 = 200 << 20;
 const PAUSE: Duration = Duration::from_millis(200);
+/// Held while a volume is looked at, formatted or mounted.
+static AT_WORK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// What is written inside a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +91,12 @@ pub async fn apply(cx: &Context, volume: &Volume) -> Result<Changes, PartError> 
     }
     let device = found(cx, volume).await?;
     let (context, wanted) = (cx.clone(), volume.clone());
-    // On its own, so that a new configuration in the midst does not stop a format half way.
-    let work = tokio::spawn(async move { apply_device(&context, &wanted, &device).await });
+    // On its own, so that a new configuration in the midst does not stop a format half way; and alone, so that the work
+    // for that configuration does not meet the half of a file system.
+    let work = tokio::spawn(async move {
+        let _alone = AT_WORK.lock().await;
+        apply_device(&context, &wanted, &device).await
+    });
     work.await.map_err(|stopped| refused(volume, stopped.to_string()))?
 }
 

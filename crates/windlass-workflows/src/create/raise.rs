@@ -137,27 +137,26 @@ pub(super) async fn objects(cx: Cx) -> StepResult {
     Ok(Outcome::Done)
 }
 
-/// Waits until `wanted` holds for every control-plane machine.
-async fn control_planes(cx: &Cx, wanted: impl Fn(&Sandbox) -> bool) -> Result<(), Failure> {
+pub(super) async fn etcd(cx: Cx) -> StepResult {
     let names = cx.control_plane_names()?;
+    let started = |machine: &Sandbox| machine.report.as_ref().is_some_and(|report| report.etcd_member_id.is_some());
     let all = |inventory: &Inventory| {
-        let good = |name: &String| inventory.machines.iter().any(|machine| machine.name == *name && wanted(machine));
+        let good = |name: &String| inventory.machines.iter().any(|machine| machine.name == *name && started(machine));
         names.iter().all(good).then_some(())
     };
-    cx.interruptible(cx.machines()?.until(all)).await
-}
-
-pub(super) async fn etcd(cx: Cx) -> StepResult {
-    let started = |machine: &Sandbox| machine.report.as_ref().is_some_and(|report| report.etcd_member_id.is_some());
-    control_planes(&cx, started).await?;
-    let members = cx.control_plane_names()?.len();
+    cx.interruptible(cx.machines()?.until(all)).await?;
+    let members = names.len();
     Ok(Outcome::noted(format!("{members} member{} started", if members == 1 { "" } else { "s" })))
 }
 
+/// An API server is ready. The others start while the cluster is already used; `machines-ready` waits for them.
 pub(super) async fn control_plane(cx: Cx) -> StepResult {
     let ready = |machine: &Sandbox| machine.report.as_ref().is_some_and(|report| report.api_server_ready == Some(true));
-    control_planes(&cx, ready).await?;
-    Ok(Outcome::Done)
+    let first = |inventory: &Inventory| {
+        inventory.machines.iter().find(|machine| ready(machine)).map(|machine| machine.name.clone())
+    };
+    let first = cx.interruptible(cx.machines()?.until(first)).await?;
+    Ok(Outcome::noted(format!("{first} answers")))
 }
 
 /// Takes the kubeconfig from the plane and waits until it works.

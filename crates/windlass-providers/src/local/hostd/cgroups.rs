@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use windlass_spec::full::CgroupMode;
+use windlass_spec::identity::{Role, Slot};
 
 /// Where cgroups are on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,36 @@ impl Hierarchies {
         }
     }
 }
+
+/// How much CPU a machine gets when the host has too little, as cgroup v2 counts it (100 is anybody's share).
+///
+/// A host that starts several machines at once has too few CPUs for all, and then the first control plane serves all the
+/// others: the sooner it is up, the sooner is the cluster. Without contention weights change nothing.
+pub(crate) fn weight(role: Role, slot: Option<Slot>) -> u32 {
+    match (role, slot) {
+        (Role::ControlPlane, Some(Slot::A)) => 400,
+        (Role::ControlPlane, Some(Slot::B)) => 200,
+        (Role::ControlPlane, _) => 150,
+        (Role::Worker, _) => 100,
+    }
+}
+
+/// Gives a machine its weight, and the cgroup above it the sum of all: its machines shall not share what one process gets.
+pub(crate) fn weigh(folders: &[PathBuf], weight: u32) -> io::Result<()> {
+    for (file, unit) in WEIGHTS {
+        for folder in folders.iter().filter(|folder| folder.join(file).exists()) {
+            fs_err::write(folder.join(file), (weight * unit / 100).to_string())?;
+            let Some(above) = folder.parent() else { continue };
+            let read = |child: &PathBuf| std::fs::read_to_string(child.join(file)).ok()?.trim().parse::<u32>().ok();
+            let sum: u32 = children(above).iter().filter_map(read).sum();
+            fs_err::write(above.join(file), sum.min(100 * unit).to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Files of a cgroup's weight, and the number in them that is anybody's share: version 2 and version 1.
+const WEIGHTS: [(&str, u32); 2] = [("cpu.weight", 100), ("cpu.shares", 1024)];
 
 /// Mount point and file-system type of a mountinfo line.
 fn mount(line: &str) -> Option<(&str, &str)> {
@@ -244,6 +275,30 @@ mod tests {
         assert_eq!(made, [base.join("windlass-x/m")]);
         for folder in [base.clone(), base.join("windlass-x")] {
             assert_eq!(std::fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap(), "+pids");
+        }
+    }
+
+    #[test]
+    fn machines_weigh_by_what_waits_for_them_and_the_cgroup_above_weighs_all() {
+        for (file, unit) in WEIGHTS {
+            let root = tempfile::tempdir().unwrap();
+            let machines = ["lab-cp-a", "lab-cp-b", "lab-md-1"].map(|name| root.path().join("windlass-x").join(name));
+            for folder in &machines {
+                std::fs::create_dir_all(folder).unwrap();
+                std::fs::write(folder.join(file), unit.to_string()).unwrap();
+            }
+            let weights = [
+                weight(Role::ControlPlane, Some(Slot::A)),
+                weight(Role::ControlPlane, Some(Slot::B)),
+                weight(Role::Worker, None),
+            ];
+            assert!(weights.is_sorted_by(|before, after| before > after), "{weights:?}");
+            for (folder, weight) in machines.iter().zip(weights) {
+                weigh(std::slice::from_ref(folder), weight).unwrap();
+            }
+            let read = |folder: &Path| std::fs::read_to_string(folder.join(file)).unwrap();
+            assert_eq!(read(&machines[2]), unit.to_string());
+            assert_eq!(read(&root.path().join("windlass-x")), (weights.iter().sum::<u32>() * unit / 100).to_string());
         }
     }
 

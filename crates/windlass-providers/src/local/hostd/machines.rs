@@ -13,10 +13,11 @@ use futures::StreamExt;
 use ipnet::IpNet;
 
 use windlass_spec::boot_stub::BootStub;
-use windlass_spec::identity::ClusterId;
+use windlass_spec::identity::{ClusterId, Role};
 
 use super::super::authority::Identity;
 use super::super::protocol;
+use super::cgroups;
 use super::clone::{self, MachineFolder};
 use super::host::{Host, Key, failed};
 use super::image;
@@ -85,7 +86,11 @@ impl Host {
         let (id, machine) = key;
         limits::raise()?;
         let mut sandbox = self.sandbox(key)?;
-        let known = self.look(id, |cluster| Ok(cluster.holdings.machine(machine)?.image.clone()))?;
+        let (known, weight) = self.look(id, |cluster| {
+            let held = cluster.holdings.machine(machine)?;
+            let role = held.wanted.as_ref().map_or(Role::Worker, |wanted| wanted.role);
+            Ok((held.image.clone(), cgroups::weight(role, held.slot)))
+        })?;
         if let Some(process) = sandbox.find() {
             if let Some(running) = sandbox.take_up(process) {
                 return Ok(running);
@@ -112,6 +117,7 @@ impl Host {
         let names = self.paths.machine_names(id, machine);
         sandbox.cgroups =
             self.cgroups.make(&self.paths.cgroup(), &names.cgroup).map_err(|error| failed("making cgroups", &error))?;
+        cgroups::weigh(&sandbox.cgroups, weight).map_err(|error| failed("weighing the machine", &error))?;
         let running = sandbox.start().await.map_err(|error| failed("starting the machine", &error))?;
         give_volumes(running, &files).await?;
         Ok(running)
