@@ -107,8 +107,9 @@ impl Peer {
         // Control planes have places, as ours do: hostd favours the first one alike.
         let control_planes = names.iter().filter(|name| name.contains("-cp-"));
         let places: BTreeMap<_, _> = control_planes.zip(Slot::ALL).collect();
+        let place = |name: &String| places.get(name).copied();
         for name in names {
-            let reservation = client.reserve(scope, name, places.get(name).copied()).await?;
+            let reservation = client.reserve(scope, name, place(name)).await?;
             addresses.insert(name.clone(), reservation.address.to_string());
         }
         let mut made = tokio::task::JoinSet::new();
@@ -117,7 +118,7 @@ impl Peer {
             let wanted = MachineWanted {
                 name: name.clone(),
                 role,
-                slot: None,
+                slot: place(name),
                 image: self.image.clone(),
                 volumes: Vec::new(),
                 dns_names: Vec::new(),
