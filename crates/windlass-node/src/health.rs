@@ -73,7 +73,15 @@ async fn watch_pod(cx: &Context, pod: &StaticPod) {
     }
 }
 
+/// What a component cannot live without: while that is missing, the component's own ends say nothing.
+const NEEDS: [(&str, &str); 3] =
+    [(API_SERVER, etcd::PART), ("kube-controller-manager", API_SERVER), ("kube-scheduler", API_SERVER)];
+
 fn say_unwell(cx: &Context, pod: &str, reason: &str) {
+    let needed = NEEDS.iter().find(|(name, _)| *name == pod).map(|(_, needed)| *needed);
+    if let Some(missing) = needed.filter(|part| cx.board.state(part).is_some_and(|state| state != PartState::Done)) {
+        return cx.board.waiting(pod, missing);
+    }
     let runs = logs::runs_of_pod(&cx.host.root, pod, &cx.config().machine.name);
     cx.board.set(pod, unwell(cx.board.state(pod), logs::ends_again_and_again(&runs), reason));
 }
@@ -233,6 +241,7 @@ fn failure(error: &PartError) -> PartState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parts::fixture;
 
     #[test]
     fn failing_checks_are_named() {
@@ -250,6 +259,24 @@ mod tests {
         assert_eq!(unwell(Some(failed.clone()), None, "it does not listen yet"), failed);
         let waiting = PartState::Waiting { reason: "it does not listen yet".to_owned() };
         assert_eq!(unwell(Some(PartState::Done), None, "it does not listen yet"), waiting);
+    }
+
+    #[test]
+    fn what_ends_for_want_of_another_component_waits_for_it() {
+        let machine = fixture::machine();
+        let cx = machine.context();
+        for attempt in 0..5 {
+            let log =
+                machine.path(&format!("/var/log/pods/kube-system_{API_SERVER}-lab-cp-a_1a/{API_SERVER}/{attempt}.log"));
+            fs_err::create_dir_all(log.parent().unwrap()).unwrap();
+            fs_err::write(log, "2026-01-01T00:00:00Z stderr F Error: no etcd\n").unwrap();
+        }
+        cx.board.waiting(etcd::PART, "etcd peers etcd-b");
+        say_unwell(&cx, API_SERVER, "it does not listen yet");
+        assert_eq!(cx.board.state(API_SERVER), Some(PartState::Waiting { reason: etcd::PART.to_owned() }));
+        cx.board.done(etcd::PART, Vec::new());
+        say_unwell(&cx, API_SERVER, "it does not listen yet");
+        assert!(matches!(cx.board.state(API_SERVER), Some(PartState::Failed { .. })));
     }
 
     #[test]
