@@ -1,6 +1,6 @@
 //! Every rule by name, with the Windlass version that brought it.
 //!
-//! Output: a closed list for people and scripts. A rule that comes later than a cluster only warns about it.
+//! Output: a closed list for people and scripts.
 
 use crate::values::Version;
 
@@ -103,9 +103,4 @@ pub const SITE: [Rule; 3] = [
 /// Every rule.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     FORM.iter().chain(&RULES).chain(&SITE)
-}
-
-/// The Windlass version that brought a rule.
-pub fn since(name: &str) -> Version {
-    all().find(|rule| rule.name == name).map_or(FIRST, |rule| rule.since)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Stage, rules, validate_at, validate_ground};
+use super::{rules, validate_ground};
 use crate::full::{CgroupMode, Facts};
 use crate::load;
 use crate::problems::Problems;
@@ -16,7 +16,7 @@ fn document(name: &str, fields: &str) -> String {
 }
 
 fn judged(text: &str) -> Problems {
-    match load::read(text, "lab.yaml", Stage::Create) {
+    match load::read(text, "lab.yaml") {
         Ok(document) => document.warnings,
         Err(problems) => problems,
     }
@@ -414,20 +414,6 @@ fn site() {
         ("ntp: {servers: [\"ntp://x\"]}", &["ntp"]),
         ("provider: {}", &["duplicate-field"]),
     ]);
-}
-
-#[test]
-fn an_existing_cluster_is_only_warned_by_newer_rules() {
-    let cluster = Cluster {
-        metadata: crate::v1alpha1::Metadata { name: "lab".to_owned(), ..Default::default() },
-        ..load(&document("lab", ""), "x").unwrap()
-    };
-    let mut even = cluster;
-    even.spec.control_plane.count = Some(2);
-    let older = Stage::Existing(Version { major: 0, minor: 0, patch: 9 });
-    let same = Stage::Existing(Version { major: 0, minor: 1, patch: 0 });
-    assert_eq!(rules_of(&validate_at(&even, older)), ["(control-plane-count)"]);
-    assert_eq!(rules_of(&validate_at(&even, same)), ["control-plane-count"]);
 }
 
 #[test]
