@@ -62,7 +62,7 @@ pub const RULES: [Rule; 47] = [
     rule("etcd", "there is one etcd cluster `main`, stacked on every control-plane machine"),
     rule("size", "sizes are understood and large enough"),
     rule("duration", "durations are understood and sensible"),
-    rule("unschedulable", "some machine takes pods that tolerate nothing"),
+    rule("unschedulable", "some machine takes workloads, and some the add-ons"),
     rule("range", "ranges are address ranges"),
     rule("host-bits", "ranges are written by their first address"),
     rule("range-size", "ranges are neither too small nor too large"),

@@ -240,14 +240,26 @@ fn labels_and_taints() {
 #[test]
 fn something_must_be_schedulable() {
     let tainted = "workers: [{name: md, taints: [{key: team, effect: NoSchedule}]}]";
+    let control_plane = "controlPlane: {taints: [{key: a, effect: NoExecute}]}";
+    let without_addons = "addons: {coredns: {enabled: false}, localPath: {enabled: false}}";
     table(&[
-        (tainted, &["unschedulable"]),
+        // Pods may tolerate what a person chose; add-ons run on the control plane.
+        (tainted, &["(unschedulable)"]),
+        (&format!("{tainted}\ncontrolPlane: {{count: 3, dedicated: true}}"), &["(unschedulable)"]),
+        (&tainted.replace("}]}]", "}]}, {name: none, count: 0}]"), &["(unschedulable)"]),
         (&format!("{tainted}\ncontrolPlane: {{dedicated: false}}"), FINE),
         (&tainted.replace("}]}]", "}]}, {name: plain}]"), FINE),
-        (&tainted.replace("}]}]", "}]}, {name: none, count: 0}]"), &["unschedulable"]),
         (&tainted.replace("NoSchedule", "PreferNoSchedule"), FINE),
-        ("controlPlane: {dedicated: true}", FINE),
-        ("controlPlane: {taints: [{key: a, effect: NoSchedule}]}", &["unschedulable"]),
+        // Kept free for workers that are not there.
+        ("controlPlane: {dedicated: true}", &["unschedulable"]),
+        ("controlPlane: {dedicated: true}\nworkers: [{name: md, count: 0}]", &["unschedulable"]),
+        ("controlPlane: {dedicated: false}", FINE),
+        ("workers: [{name: md, count: 0}]", FINE),
+        // Add-ons tolerate the control plane's own taint only.
+        (control_plane, &["unschedulable"]),
+        (&format!("{control_plane}\n{tainted}"), &["unschedulable"]),
+        (&format!("{control_plane}\nworkers: [{{name: md}}]"), FINE),
+        (&format!("{control_plane}\n{without_addons}"), &["(unschedulable)"]),
     ]);
 }
 
