@@ -13,12 +13,13 @@ use serde::Deserialize;
 const ARROWS: &[(&str, &[&str])] = &[
     ("windlass-spec", &[]),
     ("windlass-engine", &[]),
+    ("windlass-files", &[]),
     ("windlass-pki", &["windlass-spec"]),
     ("windlass-plan", &["windlass-spec", "windlass-pki"]),
-    ("windlass-assets", &["windlass-spec"]),
+    ("windlass-assets", &["windlass-files", "windlass-spec"]),
     ("windlass-etcd", &["windlass-spec"]),
-    ("windlass-providers", &["windlass-spec", "windlass-pki", "windlass-assets"]),
-    ("windlass-node", &["windlass-spec", "windlass-pki", "windlass-assets", "windlass-etcd"]),
+    ("windlass-providers", &["windlass-files", "windlass-spec", "windlass-pki", "windlass-assets"]),
+    ("windlass-node", &["windlass-files", "windlass-spec", "windlass-pki", "windlass-assets", "windlass-etcd"]),
     (
         "windlass-controllers",
         &["windlass-spec", "windlass-pki", "windlass-plan", "windlass-assets", "windlass-etcd", "windlass-providers"],
@@ -26,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "windlass-workflows",
         &[
+            "windlass-files",
             "windlass-spec",
             "windlass-engine",
             "windlass-pki",
@@ -39,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "windlass",
         &[
+            "windlass-files",
             "windlass-spec",
             "windlass-engine",
             "windlass-pki",

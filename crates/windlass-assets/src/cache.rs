@@ -2,7 +2,6 @@
 //!
 //! Input: a folder. Output: paths below it, [`CacheLock`], and clean-up of what a killed builder left.
 
-use fs_err::os::unix::fs::OpenOptionsExt;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -124,19 +123,6 @@ fn mount_below(folder: &Path) -> io::Result<Option<PathBuf>> {
         .filter_map(|line| line.split(' ').nth(4))
         .map(PathBuf::from)
         .find(|point| point.starts_with(folder)))
-}
-
-/// Writes a whole file so that a reader sees the old or the new one, never a part.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let new = PathBuf::from(name);
-    let mut options = fs_err::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(mode);
-    let mut file = options.open(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs_err::rename(&new, path)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{clear, write_atomically};
+use crate::cache::clear;
 use crate::digest::Digest;
 
 const STAMP: &str = "step.json";
@@ -64,7 +64,7 @@ impl Steps {
             files.insert(entry.file_name().to_string_lossy().into_owned(), Digest::of_file(&entry.path())?);
         }
         let stamp = serde_json::to_vec_pretty(&Stamp { inputs, files: files.clone() })?;
-        write_atomically(&filled.join(STAMP), &stamp, 0o644)?;
+        windlass_files::replace_durably(filled.join(STAMP), &stamp, 0o644)?;
         let folder = self.place(name, inputs);
         clear(&folder)?;
         fs_err::create_dir_all(&self.folder)?;

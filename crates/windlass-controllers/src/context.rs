@@ -26,6 +26,7 @@ pub(crate) struct Context {
     pub(crate) workloads: Workloads,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) node_deletions: crate::machine::NodeDeletions,
     pub(crate) authorities: crate::control_plane::AuthorityCache,
     pub(crate) inventories: crate::local_cluster::InventoryWatches,
 }

@@ -127,6 +127,7 @@ async fn act(
         writer: Writer::new(client.clone(), index.clone(), queues.clone(), metrics.clone()),
         events: Events::new(client.clone(), options.instance.clone()),
         workloads: Workloads::default(),
+        node_deletions: crate::machine::NodeDeletions::default(),
         authorities: crate::control_plane::AuthorityCache::default(),
         inventories: crate::local_cluster::InventoryWatches::default(),
         client,

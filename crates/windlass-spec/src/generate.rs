@@ -56,9 +56,13 @@ fn control_plane(wish: &Wish) -> String {
         .iter()
         .map(|slot| format!("{}-cp-{slot}", wish.name))
         .collect();
+    let dedicated = match wish.workers {
+        0 => "# dedicated: false  # there are no workers to keep workloads for",
+        _ => "dedicated: true  # workloads stay off while there are workers",
+    };
     format!(
         "\n  # Machines that run etcd and the API: {}. An odd number; three survive the loss of one.\n  controlPlane:\n    count: {}\n    \
-         dedicated: true  # workloads stay off while there are workers\n    # labels: {{}}\n    # taints: []\n",
+         {dedicated}\n    # labels: {{}}\n    # taints: []\n",
         slots.join(", "),
         wish.control_planes
     )
@@ -157,7 +161,6 @@ mod tests {
                 _ => format!("{line}\n"),
             })
             .collect();
-        let uncommented = uncommented.replace("taints: [{key: team, value: a, effect: NoSchedule}]", "taints: []");
         load(&uncommented, "lab.yaml").unwrap_or_else(|problems| panic!("{problems}\n{uncommented}"));
     }
 

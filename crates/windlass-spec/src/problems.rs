@@ -195,17 +195,6 @@ impl Problems {
         self.list.extend(others);
     }
 
-    /// Turns every error of these rules into a warning: what a cluster that already exists is judged by.
-    #[must_use]
-    pub fn softened(mut self, is_soft: impl Fn(&Problem) -> bool) -> Self {
-        for problem in &mut self.list {
-            if problem.severity == Severity::Error && is_soft(problem) {
-                problem.severity = Severity::Warning;
-            }
-        }
-        self
-    }
-
     /// Puts them in the document's order, without repetitions.
     pub(crate) fn sorted(mut self) -> Self {
         self.list.sort_by(|one, two| key(one).cmp(&key(two)));

@@ -15,7 +15,7 @@ pub fn reference_markdown() -> String {
          `kubernetesVersion: 1.30` means 1.30. Nothing is expanded. `cluster.schema.json` is the same for editors.\n",
     );
     section(&mut text, "Cluster", "", &schema::document());
-    text.push_str("\n## Rules\n\nWhat else a document must keep. The names are in `windlass validate -o json`; a rule that is newer than a cluster only\nwarns about it.\n\n| rule | since | demand |\n|---|---|---|\n");
+    text.push_str("\n## Rules\n\nWhat else a document must keep. The names are in `windlass validate -o json`.\n\n| rule | since | demand |\n|---|---|---|\n");
     for rule in rules::all() {
         text.push_str(&format!("| `{}` | {} | {} |\n", rule.name, rule.since, rule.demand));
     }

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use windlass_spec::full::{CgroupMode, Facts, FullCluster};
 use windlass_spec::load::read;
-use windlass_spec::validate::Stage;
 use windlass_spec::{releases, resolve};
 
 const TEXT: &str = r#"apiVersion: windlass.dev/v1alpha1
@@ -54,7 +53,7 @@ fn facts() -> Facts {
 
 /// The full spec; or nothing where there are errors, each of which has a place in the text.
 fn outcome(text: &str) -> Option<FullCluster> {
-    match read(text, "lab.yaml", Stage::Create) {
+    match read(text, "lab.yaml") {
         Ok(document) => {
             let release = releases::choose(None).and_then(releases::planned).expect("there is a release");
             Some(resolve(&document.cluster, &release, &facts()).expect("what is valid can be resolved"))

@@ -135,24 +135,7 @@ impl ClusterFolder {
 /// Writes a whole file: readers see the old or the new one.
 pub fn write_file(path: &Utf8Path, text: &str, mode: u32) -> Result<(), FolderError> {
     let failed = |source| FolderError::Write { path: path.to_owned(), source };
-    if let Some(parent) = path.parent() {
-        fs_err::create_dir_all(parent).map_err(failed)?;
-    }
-    let new = Utf8PathBuf::from(format!("{path}.new"));
-    write_through(&new, text, mode).map_err(failed)?;
-    fs_err::rename(&new, path).map_err(failed)
-}
-
-fn write_through(path: &Utf8Path, text: &str, mode: u32) -> io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let mut options = std::fs::OpenOptions::new();
-    options.create(true).truncate(true).write(true).mode(mode);
-    let mut file = options.open(path)?;
-    // Left over from an earlier attempt, the file would keep its old mode.
-    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    windlass_files::replace_durably(path, text.as_bytes(), mode).map_err(failed)
 }
 
 fn remove(path: &Utf8Path) -> Result<(), FolderError> {

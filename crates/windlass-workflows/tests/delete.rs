@@ -1,17 +1,32 @@
-//! Deleting from the inventory over the in-memory provider: broken at every step and run again, it ends with nothing.
+//! Deleting over the in-memory provider: from the inventory, broken at every step and run again; and through a real API
+//! whose controllers never answer. It ends with nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use windlass_assets::{Cache, Digest, FileEntry, Lock};
+use windlass_controllers::api::cluster_api::Cluster;
+use windlass_controllers::api::windlass::WindlassCluster;
 use windlass_engine::journal::Header;
-use windlass_engine::{Cancel, Engine, Events, Faults, Journal, Recorder, Stopped};
+use windlass_engine::{Cancel, Engine, EventKind, Events, Faults, Journal, Recorder, Stopped};
 use windlass_providers::memory::Memory;
-use windlass_providers::ports::{MachineWanted, NetworkWanted, Provider, Scope, VolumeWanted};
+use windlass_providers::ports::{MachineWanted, NetworkWanted, Provider, ProviderError, Scope, VolumeWanted};
 use windlass_spec::identity::{ClusterId, Epoch, OwnerId, Ownership, Role, Slot};
-use windlass_workflows::delete::{self, Delete};
+use windlass_testkit::api::TestApi;
+use windlass_testkit::binaries;
+use windlass_workflows::delete::{self, Delete, Way};
 use windlass_workflows::folder::{ClusterFolder, Life, Pointer};
+use windlass_workflows::management;
 use windlass_workflows::site::Site;
+
+/// How long the tests let controllers be silent.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 struct World {
     dir: tempfile::TempDir,
@@ -48,6 +63,41 @@ impl World {
         world
     }
 
+    /// A cluster that was created and holds its own management, which nobody there acts on.
+    async fn without_controllers(api: &TestApi) -> Self {
+        let world = Self::interrupted_create().await;
+        let kubeconfig = fs_err::read_to_string(api.kubeconfig()).expect("read");
+        world.folder().write_private(&world.folder().kubeconfig(), &kubeconfig).expect("written");
+        let pointer = Pointer { life: Life::Created, bundle: world.lay_bundle(), ..world.pointer("1") };
+        world.site.registry().keep(&pointer).expect("kept");
+        world
+    }
+
+    /// Lays a bundle of links to the programs for tests into the cache; returns its digest.
+    fn lay_bundle(&self) -> String {
+        let programs = ["etcd", "kube-apiserver", "kube-controller-manager"];
+        let entry = FileEntry { sha256: Digest::of(b""), size: 0, executable: true, install: None };
+        let lock = Lock {
+            format: Lock::FORMAT,
+            kubernetes: "1.37.2".into(),
+            recipe: Digest::of(b""),
+            toolchain: "go".into(),
+            versions: BTreeMap::new(),
+            debian_packages: BTreeMap::new(),
+            images: BTreeMap::new(),
+            files: programs.iter().map(|program| (format!("bin/{program}"), entry.clone())).collect(),
+        };
+        let digest = lock.digest().expect("serialises");
+        let folder = Cache::new(self.site.cache.as_std_path()).bundles().join(format!("1.37.2-{}", digest.short()));
+        fs_err::create_dir_all(folder.join("bin")).expect("folder");
+        fs_err::write(folder.join(Lock::FILE), lock.to_bytes().expect("serialises")).expect("written");
+        for program in programs {
+            let link = folder.join("bin").join(program);
+            fs_err::os::unix::fs::symlink(binaries::find(program).expect("built"), link).expect("linked");
+        }
+        digest.to_string()
+    }
+
     async fn raise(&self, id: &str) {
         let scope = scope(id);
         let wanted = NetworkWanted {
@@ -80,23 +130,27 @@ impl World {
     }
 
     fn keep(&self, life: Life, id: &str, kept: Vec<Scope>) {
-        let pointer = Pointer {
+        self.site.registry().keep(&Pointer { life, kept, ..self.pointer(id) }).expect("kept");
+    }
+
+    fn pointer(&self, id: &str) -> Pointer {
+        Pointer {
             format: Pointer::FORMAT,
             scope: scope(id),
             namespace: "default".into(),
             folder: self.folder().root().to_owned(),
-            life,
+            life: Life::Creating,
             created: Timestamp::now(),
             bundle: String::new(),
             spec_hash: String::new(),
-            kept,
-        };
-        self.site.registry().keep(&pointer).expect("kept");
+            kept: Vec::new(),
+        }
     }
 
     async fn delete(&self, volumes: bool, faults: Faults) -> Result<(), Stopped> {
         let pointer = self.site.registry().find("lab").expect("read").expect("known");
-        let delete = Arc::new(Delete::prepare(self.site.clone(), pointer, volumes).await.expect("allowed"));
+        let delete = Delete::prepare(self.site.clone(), pointer, volumes).await.expect("allowed");
+        let delete = Arc::new(delete.with_patience(PATIENCE));
         let header = Header {
             format: Header::FORMAT,
             operation: "delete".into(),
@@ -162,4 +216,58 @@ async fn volumes_are_kept_until_they_are_asked_for_even_past_another_cluster_of_
     assert_eq!((world.holds("1").await, world.holds("2").await), (None, None));
     assert_eq!(world.site.registry().find("lab").expect("read"), None);
     assert!(!delete::was_deleted(&world.site.state, "other"));
+}
+
+/// What a cluster that manages itself holds of itself; nobody has ever reported on it.
+async fn populate(client: &Client) {
+    management::definitions(client).await.expect("installed");
+    let cluster = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "lab"},
+        "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}},
+    });
+    let clusters: Api<Cluster> = Api::namespaced(client.clone(), "default");
+    let cluster = serde_json::from_value(cluster).expect("a Cluster");
+    clusters.create(&PostParams::default(), &cluster).await.expect("made");
+    let ours = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "lab", "labels": {"cluster.x-k8s.io/cluster-name": "lab"}},
+        "spec": {"provider": {"local": {}}},
+    });
+    let clusters: Api<WindlassCluster> = Api::namespaced(client.clone(), "default");
+    let ours = serde_json::from_value(ours).expect("a Cluster");
+    clusters.create(&PostParams::default(), &ours).await.expect("made");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_that_never_answer_do_not_hold_up_a_delete() {
+    let api = TestApi::start().await.expect("an API");
+    populate(&api.client().await).await;
+    let world = World::without_controllers(&api).await;
+    let pointer = world.site.registry().find("lab").expect("read").expect("known");
+    let delete = Delete::prepare(world.site.clone(), pointer, true).await.expect("allowed");
+    assert!(matches!(delete.way(), Way::Management { .. }), "{:?}", delete.way());
+
+    // Broken off when the machines are gone: whoever held management before may make no new ones.
+    world.delete(true, Faults::none().fail_after("control-plane")).await.expect_err("broken on purpose");
+    assert_eq!(world.holds("1").await, Some((0, 1)));
+    let late = world.memory.reserve(&scope("1"), "lab-md-2", None).await;
+    assert!(matches!(late, Err(ProviderError::Fenced { .. })), "{late:?}");
+    let said = world.recorder.events().into_iter().any(|event| {
+        matches!(event.event, EventKind::Notice { text, .. } if text.contains("controllers did not answer within 1 s"))
+    });
+    assert!(said, "a person is told");
+    let pointer = world.site.registry().find("lab").expect("read").expect("known");
+    assert_eq!(pointer.life, Life::Deleting, "there is no way back");
+
+    world.delete(true, Faults::none()).await.expect("ends");
+    assert_eq!(world.holds("1").await, None);
+    assert_eq!(world.site.registry().find("lab").expect("read"), None);
+    assert!(!world.folder().generated().exists() && !world.folder().kubeconfig().exists());
+
+    // Not broken off, it ends in one go and leaves no bootstrap plane.
+    let world = World::without_controllers(&api).await;
+    world.delete(true, Faults::none()).await.expect("ends");
+    assert_eq!(world.holds("1").await, None);
+    assert_eq!(world.site.registry().find("lab").expect("read"), None);
+    assert!(!world.folder().generated().exists());
 }

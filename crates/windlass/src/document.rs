@@ -8,7 +8,6 @@ use windlass_spec::load::{self, Document};
 use windlass_spec::problems::Problems;
 use windlass_spec::releases;
 use windlass_spec::v1alpha1::Cluster;
-use windlass_spec::validate::Stage;
 
 use crate::exit::{Code, Failure};
 
@@ -21,7 +20,7 @@ pub(crate) fn read(file: &str) -> Result<(String, Cluster), Failure> {
 /// As [`read`], with the places of fields for problems that are found later.
 pub(crate) fn located(file: &str) -> Result<(String, Document), Failure> {
     let (name, text) = text(file)?;
-    let document = load::read(&text, &name, Stage::Create).map_err(|problems| refused(&problems))?;
+    let document = load::read(&text, &name).map_err(|problems| refused(&problems))?;
     if !document.warnings.is_empty() {
         eprintln!("{}", document.warnings);
     }

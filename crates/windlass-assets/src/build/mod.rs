@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{Bundle, BundleError};
-use crate::cache::{Cache, CacheError, CacheLock, write_atomically};
+use crate::cache::{Cache, CacheError, CacheLock};
 use crate::debian::{self, DebianError, Packages};
 use crate::digest::Digest;
 use crate::lock::{FileEntry, Lock, LockError};
@@ -299,7 +299,8 @@ impl<'a> Builder<'a> {
             images,
             files,
         };
-        write_atomically(&folder.join(Lock::FILE), &lock.to_bytes()?, 0o644).map_err(BuildError::Assemble)?;
+        let written = windlass_files::replace_durably(folder.join(Lock::FILE), &lock.to_bytes()?, 0o644);
+        written.map_err(BuildError::Assemble)?;
         Ok(Bundle::take_in(&folder, self.cache)?)
     }
 

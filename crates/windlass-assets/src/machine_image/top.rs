@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::build::skeleton;
 use crate::bundle::Bundle;
-use crate::cache::{Cache, CacheLock, write_atomically};
+use crate::cache::{Cache, CacheLock};
 use crate::oci::{Entry, ImageSpec};
 use crate::progress::{Progress, detail, step};
 
@@ -46,7 +46,8 @@ pub(super) fn make(
 
         let document = document(bundle, binary, base);
         let bytes = serde_json::to_vec_pretty(&document)?;
-        write_atomically(&work.join(MachineImage::FILE), &bytes, 0o644).map_err(MachineImageError::Write)?;
+        let written = windlass_files::replace_durably(work.join(MachineImage::FILE), &bytes, 0o644);
+        written.map_err(MachineImageError::Write)?;
         let place = cache.machine_images().join(&document.id);
         fs_err::rename(&work, &place).map_err(MachineImageError::Write)?;
         MachineImage::open_folder(&place)

@@ -23,6 +23,7 @@ const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";
 const PROVIDER: &str = "cluster.x-k8s.io/provider";
 
 /// A printer column: heading, type, JSON path; wide columns are shown by `-o wide`.
+#[derive(Clone, Copy)]
 struct Column(&'static str, &'static str, &'static str, Shown);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,12 +41,20 @@ const AVAILABLE: Column = Column("Available", "string", ".status.conditions[?(@.
 const CLUSTER: Column = Column("Cluster", "string", ".spec.clusterName", Always);
 const CLUSTER_LABEL: Column =
     Column("Cluster", "string", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", Always);
-const DESIRED: Column = Column("Desired", "integer", ".spec.replicas", Always);
-const CURRENT: Column = Column("Current", "integer", ".status.replicas", Always);
-const READY_COUNT: Column = Column("Ready", "integer", ".status.readyReplicas", Always);
-const AVAILABLE_COUNT: Column = Column("Available", "integer", ".status.availableReplicas", Always);
-const UP_TO_DATE_COUNT: Column = Column("Up-to-date", "integer", ".status.upToDateReplicas", Always);
 const PHASE: Column = Column("Phase", "string", ".status.phase", Always);
+
+/// Counts of machines, as every kind that keeps a number of them shows them.
+const COUNTS: [Column; 5] = [
+    Column("Desired", "integer", ".spec.replicas", Always),
+    Column("Current", "integer", ".status.replicas", Always),
+    Column("Ready", "integer", ".status.readyReplicas", Always),
+    Column("Available", "integer", ".status.availableReplicas", Always),
+    Column("Up-to-date", "integer", ".status.upToDateReplicas", Always),
+];
+
+fn around_counts(before: &[Column], after: &[Column]) -> Vec<Column> {
+    [before, &COUNTS, after].concat()
+}
 
 /// Every definition, in an order in which they can be installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -90,36 +99,8 @@ fn cluster_api_kinds() -> Vec<CustomResourceDefinition> {
     let kinds = [
         (Cluster::crd(), cluster_columns()),
         (Machine::crd(), machine_columns()),
-        (
-            MachineSet::crd(),
-            vec![
-                CLUSTER,
-                DESIRED,
-                CURRENT,
-                READY_COUNT,
-                AVAILABLE_COUNT,
-                UP_TO_DATE_COUNT,
-                PAUSED,
-                AGE,
-                TEMPLATE_VERSION,
-            ],
-        ),
-        (
-            MachineDeployment::crd(),
-            vec![
-                CLUSTER,
-                AVAILABLE,
-                DESIRED,
-                CURRENT,
-                READY_COUNT,
-                AVAILABLE_COUNT,
-                UP_TO_DATE_COUNT,
-                PAUSED,
-                PHASE,
-                AGE,
-                TEMPLATE_VERSION,
-            ],
-        ),
+        (MachineSet::crd(), around_counts(&[CLUSTER], &[PAUSED, AGE, TEMPLATE_VERSION])),
+        (MachineDeployment::crd(), around_counts(&[CLUSTER, AVAILABLE], &[PAUSED, PHASE, AGE, TEMPLATE_VERSION])),
         (
             MachineHealthCheck::crd(),
             vec![
@@ -130,21 +111,7 @@ fn cluster_api_kinds() -> Vec<CustomResourceDefinition> {
                 AGE,
             ],
         ),
-        (
-            MachinePool::crd(),
-            vec![
-                CLUSTER,
-                DESIRED,
-                CURRENT,
-                READY_COUNT,
-                AVAILABLE_COUNT,
-                UP_TO_DATE_COUNT,
-                PAUSED,
-                PHASE,
-                AGE,
-                TEMPLATE_VERSION,
-            ],
-        ),
+        (MachinePool::crd(), around_counts(&[CLUSTER], &[PAUSED, PHASE, AGE, TEMPLATE_VERSION])),
     ];
     kinds.into_iter().map(|(crd, columns)| finish(crd, &columns, "cluster-api", Some("v1beta2"))).collect()
 }
@@ -270,19 +237,16 @@ fn windlass_cluster_columns() -> Vec<Column> {
 }
 
 fn control_plane_columns() -> Vec<Column> {
-    vec![
-        CLUSTER_LABEL,
-        AVAILABLE,
-        DESIRED,
-        CURRENT,
-        READY_COUNT,
-        AVAILABLE_COUNT,
-        UP_TO_DATE_COUNT,
-        Column("Initialized", "boolean", ".status.initialization.controlPlaneInitialized", Always),
-        PAUSED,
-        AGE,
-        Column("Version", "string", ".spec.version", Always),
-    ]
+    let initialized = ".status.initialization.controlPlaneInitialized";
+    around_counts(
+        &[CLUSTER_LABEL, AVAILABLE],
+        &[
+            Column("Initialized", "boolean", initialized, Always),
+            PAUSED,
+            AGE,
+            Column("Version", "string", ".spec.version", Always),
+        ],
+    )
 }
 
 /// Adds labels and columns and tidies the schema.

@@ -1,7 +1,7 @@
 //! What a Machine is, and the next step of its deletion.
 //!
 //! Deletion: pre-drain hooks → cordon → pre-terminate hooks → infrastructure → configuration → Node → gone. With the
-//! whole cluster going, nothing is done to the Node.
+//! whole cluster going, nothing is done to the Node. A Node that was seen once is there until an API says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::runtime::workers::Next;
 
 /// How long the last word on a Node counts while its API does not answer.
 const GRACE: i64 = 300;
-/// How long a Node's deletion is tried.
+/// How long a Node's deletion is tried while its API does not answer.
 const NODE_DELETION: i64 = 10;
 
 /// Is the Machine as its owner's template says?
@@ -35,12 +35,25 @@ pub(crate) enum Fresh {
     Unknown,
 }
 
+/// How far the deletion of a Machine's Node is, as this process has seen it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NodeDeletion {
+    /// Not tried.
+    #[default]
+    NotTried,
+    /// Tried since then.
+    TriedSince(Time),
+    /// An API has taken it.
+    Done,
+}
+
 /// What is looked at.
 pub(crate) struct Observed<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) config: Option<Arc<NodeConfig>>,
     pub(crate) local: Option<Arc<LocalMachine>>,
     pub(crate) node: Option<Arc<Node>>,
+    pub(crate) node_deletion: NodeDeletion,
     pub(crate) connection: Connection,
     pub(crate) cluster_deleting: bool,
     pub(crate) fresh: Fresh,
@@ -81,15 +94,15 @@ pub(crate) fn decide(seen: &Observed<'_>) -> Plan {
 
 fn next_deletion_step(seen: &Observed<'_>) -> Option<(Step, Reason, String)> {
     let machine = seen.machine;
-    let since = machine.metadata.deletion_timestamp.as_ref()?.0;
+    machine.metadata.deletion_timestamp.as_ref()?;
     let name = machine.name_any();
-    let node_matters = !seen.cluster_deleting && seen.node.is_some();
     if !seen.cluster_deleting {
         if let Some(hook) = hook(machine, names::PRE_DRAIN_HOOK) {
             return Some((Step::Wait, Reason::WaitingForPreDrainHook, format!("annotation {hook} holds it")));
         }
         let is_up = seen.connection == Connection::Up;
-        if node_matters && is_up && seen.local.is_some() && !is_cordoned(seen.node.as_deref()) {
+        let is_open = seen.node.as_deref().is_some_and(|node| !is_cordoned(node));
+        if is_up && is_open && seen.local.is_some() {
             return Some((Step::Cordon, Reason::Deleting, format!("cordoning Node {name}")));
         }
         if let Some(hook) = hook(machine, names::PRE_TERMINATE_HOOK) {
@@ -105,17 +118,27 @@ fn next_deletion_step(seen: &Observed<'_>) -> Option<(Step, Reason, String)> {
         let step = if objects::is_deleting(&**config) { Step::Wait } else { Step::DeleteBootstrap };
         return Some((step, Reason::WaitingForBootstrapDeletion, format!("NodeConfig {name} is being taken away")));
     }
-    let deletion = machine.spec.deletion.as_ref();
-    let patience = deletion.and_then(|deletion| deletion.node_deletion_timeout_seconds).map(i64::from);
-    let tried = seen.now.0.as_second() - since.as_second();
-    let gives_up = match patience.unwrap_or(NODE_DELETION) {
-        0 => false,
-        seconds => tried > seconds && seen.connection != Connection::Up,
-    };
-    if node_matters && !gives_up {
+    if node_is_left(seen) && !gives_up_node(seen) {
         return Some((Step::DeleteNode, Reason::DeletingNode, format!("deleting Node {name}")));
     }
     Some((Step::Finish, Reason::DeletionCompleted, String::new()))
+}
+
+/// Is there a Node to delete? One that was there counts as left until its API was seen without it.
+pub(crate) fn node_is_left(seen: &Observed<'_>) -> bool {
+    let was_there = seen.machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+    let may_be_there = seen.node.is_some() || (was_there && seen.connection != Connection::Up);
+    may_be_there && !seen.cluster_deleting && seen.node_deletion != NodeDeletion::Done
+}
+
+/// Was it tried for long enough, without an API that answers? Zero is for ever.
+fn gives_up_node(seen: &Observed<'_>) -> bool {
+    let deletion = seen.machine.spec.deletion.as_ref();
+    let patience =
+        deletion.and_then(|deletion| deletion.node_deletion_timeout_seconds).map_or(NODE_DELETION, i64::from);
+    let NodeDeletion::TriedSince(since) = seen.node_deletion else { return false };
+    let tried = seen.now.0.as_second() - since.0.as_second();
+    patience != 0 && tried > patience && seen.connection != Connection::Up
 }
 
 fn hook<'a>(machine: &'a Machine, prefix: &str) -> Option<&'a String> {
@@ -123,8 +146,8 @@ fn hook<'a>(machine: &'a Machine, prefix: &str) -> Option<&'a String> {
     annotations.keys().find(|name| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/')))
 }
 
-fn is_cordoned(node: Option<&Node>) -> bool {
-    node.and_then(|node| node.spec.as_ref()?.unschedulable) == Some(true)
+fn is_cordoned(node: &Node) -> bool {
+    node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
 }
 
 fn status(seen: &Observed<'_>, deleting: Option<(Reason, String)>, step: Step) -> (MachineStatus, Next) {
@@ -383,4 +406,90 @@ fn node_info(node: &Node) -> Option<NodeInfo> {
         swap: info.swap.map(|swap| NodeSwap { capacity: swap.capacity }),
         system_uuid: info.system_uuid,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time::new(jiff::Timestamp::from_second(second).unwrap_or_default())
+    }
+
+    /// A Machine deleted at second 0, its infrastructure and configuration gone.
+    fn machine(had_node: bool, patience: Option<i32>) -> Machine {
+        let node_ref = if had_node { serde_json::json!({"name": "lab-md-1"}) } else { serde_json::Value::Null };
+        let machine = serde_json::json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": "Machine",
+            "metadata": {"name": "lab-md-1", "deletionTimestamp": "1970-01-01T00:00:00Z"},
+            "spec": {
+                "clusterName": "lab",
+                "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "windlass.dev", "kind": "LocalMachine", "name": "lab-md-1"},
+                "deletion": {"nodeDeletionTimeoutSeconds": patience},
+            },
+            "status": {"nodeRef": node_ref},
+        });
+        serde_json::from_value(machine).expect("a Machine")
+    }
+
+    fn next(machine: &Machine, connection: Connection, is_seen: bool, tried: NodeDeletion, now: i64) -> Step {
+        let seen = Observed {
+            machine,
+            config: None,
+            local: None,
+            node: is_seen.then(Arc::default),
+            node_deletion: tried,
+            connection,
+            cluster_deleting: false,
+            fresh: Fresh::Yes,
+            now: at(now),
+        };
+        decide(&seen).step
+    }
+
+    #[test]
+    fn a_node_is_deleted_however_late_the_deletion_comes_to_it() {
+        let down = || Connection::Down { since: at(0).0, cause: "refused".into() };
+        let (had, never) = (machine(true, None), machine(false, None));
+        let (patient, short) = (machine(true, Some(0)), machine(true, Some(60)));
+        let since = |second| NodeDeletion::TriedSince(at(second));
+        let new = NodeDeletion::NotTried;
+        let cases = [
+            ("it is there", &had, Connection::Up, true, new, 5, Step::DeleteNode),
+            ("it is gone", &had, Connection::Up, false, new, 5, Step::Finish),
+            ("there never was one", &never, down(), false, new, 5, Step::Finish),
+            ("hooks and infrastructure took long", &had, down(), true, new, 500, Step::DeleteNode),
+            ("this process has not seen any Node yet", &had, Connection::Untried, false, new, 500, Step::DeleteNode),
+            ("nor will it, the API being down", &had, down(), false, new, 500, Step::DeleteNode),
+            ("tried for ten seconds", &had, down(), true, since(500), 510, Step::DeleteNode),
+            ("tried for longer", &had, down(), true, since(500), 511, Step::Finish),
+            ("tried for long, but the API answers", &had, Connection::Up, true, since(500), 900, Step::DeleteNode),
+            ("a minute was asked for", &short, down(), false, since(500), 560, Step::DeleteNode),
+            ("and is over", &short, down(), false, since(500), 561, Step::Finish),
+            ("for ever was asked for", &patient, down(), false, since(500), 99_999, Step::DeleteNode),
+            ("another API took it", &had, down(), false, NodeDeletion::Done, 501, Step::Finish),
+        ];
+        for (what, machine, connection, is_seen, tried, now, wanted) in cases {
+            assert_eq!(next(machine, connection, is_seen, tried, now), wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn with_the_whole_cluster_going_nothing_is_done_to_a_node() {
+        let machine = machine(true, None);
+        let seen = Observed {
+            machine: &machine,
+            config: None,
+            local: None,
+            node: Some(Arc::default()),
+            node_deletion: NodeDeletion::NotTried,
+            connection: Connection::Up,
+            cluster_deleting: true,
+            fresh: Fresh::Yes,
+            now: at(1),
+        };
+        assert_eq!(decide(&seen).step, Step::Finish);
+    }
 }

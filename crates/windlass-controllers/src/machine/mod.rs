@@ -5,6 +5,7 @@
 
 pub(crate) mod decide;
 mod node;
+mod node_deletions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ use crate::index::{Index, Key};
 use crate::objects;
 use crate::reasons::{Reason, types};
 use crate::runtime::workers::Next;
-use decide::{Fresh, Observed, Step, decide};
+use decide::{Fresh, Observed, Step, decide, node_is_left};
+pub(crate) use node_deletions::NodeDeletions;
 
 const MANAGER: &str = "windlass-machine";
 /// Deletion of a Node is tried this often until it is given up.
@@ -45,6 +47,7 @@ pub(crate) async fn reconcile(context: Arc<Context>, key: Key) -> Result<Next, R
         config: index.node_configs.get(&key),
         local: index.local_machines.get(&key),
         node,
+        node_deletion: context.node_deletions.of(&machine),
         connection: index.nodes.connection(&cluster),
         cluster_deleting: index.is_deleting(&cluster) || index.clusters.get(&cluster).is_none(),
         fresh: freshness(index, &machine, &cluster),
@@ -217,7 +220,15 @@ async fn step(
         }
         Step::DeleteNode => delete_node(context, machine, cluster, seen).await,
         Step::Finish => {
+            if node_is_left(seen) {
+                context.events.warn(
+                    machine,
+                    Reason::ConnectionDown,
+                    "its Node stays behind: no API took its deletion in time",
+                );
+            }
             context.writer.remove_finalizer(&index.machines, machine, names::MACHINE_FINALIZER).await?;
+            context.node_deletions.forget(machine);
             Ok(Next::Await)
         }
     }
@@ -229,14 +240,25 @@ async fn delete_node(
     cluster: &Key,
     seen: &Observed<'_>,
 ) -> Result<Next, ReconcileError> {
+    context.node_deletions.begin(machine, context.now());
+    let Some(name) = take_node(context, machine, cluster, seen).await else { return Ok(Next::After(NODE_RETRY)) };
+    context.index.nodes.remove(cluster, &name);
+    context.node_deletions.done(machine);
+    Ok(Next::After(Duration::ZERO))
+}
+
+/// Deletes the Node through the workload cluster's API, else through the one these controllers live on if that holds it:
+/// the API of a cluster that manages itself answers them even when its endpoint does not.
+async fn take_node(context: &Context, machine: &Machine, cluster: &Key, seen: &Observed<'_>) -> Option<String> {
+    let silent = |error: ReconcileError| {
+        tracing::debug!(machine = %Key::of(machine), %error, "the Node was not deleted");
+    };
     if let (Some(node), Some(client)) = (&seen.node, context.workloads.client(cluster)) {
         match node::delete(client, cluster, node).await {
-            Ok(name) => {
-                context.index.nodes.remove(cluster, &name);
-                return Ok(Next::After(Duration::ZERO));
-            }
-            Err(error) => tracing::debug!(machine = %Key::of(machine), %error, "the Node was not deleted"),
+            Ok(name) => return Some(name),
+            Err(error) => silent(error),
         }
     }
-    Ok(Next::After(NODE_RETRY))
+    let node = node::find(context.client.clone(), cluster, machine).await.map_err(silent).ok()??;
+    node::delete(context.client.clone(), cluster, &node).await.map_err(silent).ok()
 }

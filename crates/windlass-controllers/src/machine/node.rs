@@ -56,6 +56,16 @@ pub(super) async fn cordon(client: Client, cluster: &Key, node: &Node) -> Result
     in_time(cluster, "cordon Node", request).await.map(|_| ())
 }
 
+/// The Machine's Node, if this API holds it.
+pub(super) async fn find(client: Client, cluster: &Key, machine: &Machine) -> Result<Option<Node>, ReconcileError> {
+    let Some(name) = machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) else { return Ok(None) };
+    let api: Api<Node> = Api::all(client);
+    let node = in_time(cluster, "look for Node", api.get(&name.name)).await?;
+    let id = machine.spec.provider_id.as_deref();
+    let is_its = |node: &Node| id.is_some() && node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == id;
+    Ok(node.filter(is_its))
+}
+
 /// Deletes the Node, if it is still this one.
 pub(super) async fn delete(client: Client, cluster: &Key, node: &Node) -> Result<String, ReconcileError> {
     let api: Api<Node> = Api::all(client);

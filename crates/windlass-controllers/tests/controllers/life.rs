@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -296,6 +297,32 @@ async fn deletion_leaves_volumes(world: &World) -> Result<()> {
     let volumes: Vec<&str> = inventory.volumes.iter().map(|volume| volume.name.as_str()).collect();
     assert_eq!(volumes, ["etcd-main-a", "etcd-main-b", "etcd-main-c"], "volumes stay unless asked for");
     Ok(())
+}
+
+/// The endpoint of a cluster that manages itself is lost, its API is not: no Node stays behind, not even one that the
+/// acting process has never seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_takes_its_node_along_while_the_endpoint_is_lost() -> Result<()> {
+    let Some(mut world) = World::new().await? else { return Ok(()) };
+    world.create_cluster(1, 2).await?;
+    until_workers(&world, 2).await?;
+    world.stop().await?;
+    let reached = world.exchange_kubeconfig("lab", "apiVersion: v1\nkind: Config\n").await?;
+    world.start();
+    let machines: Api<Machine> = world.api();
+    machines.delete("lab-md-1", &DeleteParams::default()).await?;
+    let begun = Instant::now();
+    while machines.get_opt("lab-md-1").await?.is_some() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the deleted Machine stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    eprintln!("a Machine was deleted without the endpoint after {:?}", begun.elapsed());
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    assert!(nodes.get_opt("lab-md-1").await?.is_none(), "its Node stays behind");
+    world.stop().await?;
+    world.exchange_kubeconfig("lab", &reached).await?;
+    world.start();
+    until_workers(&world, 2).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -123,6 +123,17 @@ impl World {
         Ok(())
     }
 
+    /// Gives the controllers another kubeconfig of the workload cluster; returns the one before.
+    pub(crate) async fn exchange_kubeconfig(&self, cluster: &str, text: &str) -> Result<String> {
+        let secrets: Api<Secret> = self.api();
+        let name = names::kubeconfig_secret(cluster);
+        let before =
+            secrets.get(&name).await?.data.and_then(|mut data| data.remove("value")).context("no kubeconfig")?;
+        let patch = Patch::Merge(json!({"stringData": {"value": text}}));
+        secrets.patch(&name, &PatchParams::default(), &patch).await?;
+        Ok(String::from_utf8(before.0)?)
+    }
+
     /// Waits until an object is as wanted; tells what it last was otherwise.
     pub(crate) async fn until<K>(&self, name: &str, what: &str, holds: impl Fn(&K) -> bool) -> Result<K>
     where

@@ -1,16 +1,14 @@
 //! Files written so that a reader never sees half of one.
 //!
-//! Inputs: path, content, mode, owner. Outputs: whether anything changed. [`ensure`] writes beside and renames;
-//! [`rewrite`] keeps the inode, for files that are bind-mounted into pods.
+//! Inputs: path, content, mode, owner. Outputs: whether anything changed. [`ensure`] puts a new file in the place of the
+//! old one; [`rewrite`] keeps the inode, for files that are bind-mounted into pods.
 
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use fs_err as fs;
-
-/// Who owns a file.
-pub type Owner = (u32, u32);
+pub use windlass_files::{Owner, replace, replace_durably};
 
 /// Makes the file be so; says whether it was not.
 ///
@@ -22,36 +20,6 @@ pub fn ensure(path: &Path, content: &[u8], mode: u32, owner: Option<Owner>) -> i
     }
     replace(path, content, mode, owner)?;
     Ok(true)
-}
-
-/// Writes a new file beside, then renames it over the old one.
-///
-/// # Errors
-/// When writing fails; the old file stays.
-pub fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<Owner>) -> io::Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = parent.join(format!(".{name}.windlass-{}", std::process::id()));
-    let written = write_new(&beside, content, mode, owner).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
-fn write_new(path: &Path, content: &[u8], mode: u32, owner: Option<Owner>) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(content)?;
-    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    if let Some((user, group)) = owner {
-        std::os::unix::fs::fchown(&file, Some(user), Some(group))?;
-    }
-    Ok(())
 }
 
 fn is_so(path: &Path, content: &[u8], mode: u32, owner: Option<Owner>) -> io::Result<bool> {
@@ -84,21 +52,6 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<bool> {
     file.write_all(content)?;
     file.set_len(content.len() as u64)?;
     Ok(true)
-}
-
-/// Writes a file that must survive a power loss.
-///
-/// # Errors
-/// When writing or syncing fails.
-pub fn replace_durably(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = parent.join(format!(".{name}.windlass-{}", std::process::id()));
-    write_new(&beside, content, mode, None)?;
-    fs::File::open(&beside)?.sync_all()?;
-    fs::rename(&beside, path)?;
-    fs::File::open(parent)?.sync_all()
 }
 
 /// Removes a file; says whether it was there.
@@ -140,16 +93,6 @@ mod tests {
         assert!(ensure(&path, b"x", 0o644, None).unwrap());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside");
-    }
-
-    #[test]
-    fn a_symbolic_link_is_replaced_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, target) = (dir.path().join("link"), dir.path().join("target"));
-        fs::write(&target, "kept").unwrap();
-        std::os::unix::fs::symlink(&target, &path).unwrap();
-        assert!(ensure(&path, b"new", 0o644, None).unwrap());
-        assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
     }
 
     #[test]

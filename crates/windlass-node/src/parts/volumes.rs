@@ -65,7 +65,7 @@ impl Label {
     /// When writing fails.
     pub fn write(&self, mount_point: &Path) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
-        files::replace_durably(&mount_point.join(LABEL), &text, 0o600)
+        files::replace_durably(mount_point.join(LABEL), &text, 0o600)
     }
 }
 

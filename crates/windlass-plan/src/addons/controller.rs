@@ -64,11 +64,8 @@ fn daemon_set(image: &str) -> Value {
                     "hostNetwork": true,
                     "dnsPolicy": "Default",
                     "nodeSelector": { CONTROL_PLANE: "" },
-                    "tolerations": [
-                        { "key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule" },
-                        { "key": "node.kubernetes.io/not-ready", "operator": "Exists" },
-                        { "key": "node.kubernetes.io/unreachable", "operator": "Exists" },
-                    ],
+                    // The control plane's taint, those of a person, those of a machine in trouble.
+                    "tolerations": [{ "operator": "Exists" }],
                     "containers": [container(image)],
                 },
             },

@@ -155,9 +155,10 @@ impl Authority {
         let (certificate_path, key_path) = (folder.join("ca.crt"), folder.join("ca.key"));
         if !certificate_path.exists() || !key_path.exists() {
             let made = make().map_err(|source| AuthorityError::Issue { subject: "hostd".to_owned(), source })?;
-            files::make_private_folder(folder).map_err(failed)?;
-            files::write(&key_path, made.key.as_bytes(), files::PRIVATE).map_err(failed)?;
-            files::write(&certificate_path, made.certificate.as_bytes(), files::PUBLIC).map_err(failed)?;
+            windlass_files::private_folder(folder).map_err(failed)?;
+            windlass_files::replace_durably(&key_path, made.key.as_bytes(), files::PRIVATE).map_err(failed)?;
+            windlass_files::replace_durably(&certificate_path, made.certificate.as_bytes(), files::PUBLIC)
+                .map_err(failed)?;
         }
         let certificate = fs_err::read_to_string(&certificate_path).map_err(failed)?;
         let key = fs_err::read_to_string(&key_path).map_err(failed)?;

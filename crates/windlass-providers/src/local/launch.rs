@@ -100,7 +100,7 @@ async fn start_now(paths: &Paths) -> Result<(), ProviderError> {
 async fn lock(paths: &Paths) -> Result<File, ProviderError> {
     let path = paths.run().join("start.lock");
     let open = move |run: &Path| {
-        files::make_private_folder(run)?;
+        windlass_files::private_folder(run)?;
         let file = File::create(&path)?;
         flock(&file, FlockOperation::LockExclusive)?;
         Ok::<File, io::Error>(file)
@@ -117,7 +117,7 @@ fn copy_binary(paths: &Paths, build: &str) -> Result<(), ProviderError> {
         if target.exists() {
             return Ok(());
         }
-        files::make_private_folder(&paths.binaries())?;
+        windlass_files::private_folder(paths.binaries())?;
         let beside = target.with_extension(format!("new-{}", std::process::id()));
         fs_err::copy("/proc/self/exe", &beside)?;
         fs_err::set_permissions(&beside, std::fs::Permissions::from_mode(0o700))?;
@@ -139,7 +139,7 @@ fn remove_others(folder: &Path, kept: &Path) -> io::Result<()> {
 }
 
 fn spawn(paths: &Paths, build: &str) -> io::Result<()> {
-    files::make_private_folder(&paths.hostd())?;
+    windlass_files::private_folder(paths.hostd())?;
     let log = fs_err::OpenOptions::new().create(true).append(true).open(paths.log())?.into_file();
     let mut command = Command::new(exchange::binary(paths, build));
     command.args(exchange::arguments(paths)).arg("--detach").current_dir("/");
@@ -150,7 +150,8 @@ fn spawn(paths: &Paths, build: &str) -> io::Result<()> {
 
 async fn write_unit(paths: &Paths, build: &str) -> Result<(), ProviderError> {
     let text = unit::render(paths, &exchange::binary(paths, build));
-    files::write(&unit::path(paths), text.as_bytes(), files::PUBLIC).map_err(failed("writing hostd's unit"))?;
+    windlass_files::replace_durably(unit::path(paths), text.as_bytes(), files::PUBLIC)
+        .map_err(failed("writing hostd's unit"))?;
     systemctl(&["daemon-reload"]).await
 }
 

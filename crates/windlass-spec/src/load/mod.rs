@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::problems::{Problem, Problems, Source};
 use crate::v1alpha1::Cluster;
-use crate::validate::{Stage, validate_at};
+use crate::validate::validate;
 
 /// A cluster as it was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,19 +41,19 @@ impl Document {
     }
 }
 
-/// Reads a cluster that is to be created.
+/// Reads a cluster, warnings aside.
 ///
 /// # Errors
 /// Everything that is wrong with the text, at once.
 pub fn load(text: &str, file: &str) -> Result<Cluster, Problems> {
-    read(text, file, Stage::Create).map(|document| document.cluster)
+    read(text, file).map(|document| document.cluster)
 }
 
 /// Reads a cluster.
 ///
 /// # Errors
-/// Everything that is wrong with the text at this stage, at once, warnings included.
-pub fn read(text: &str, file: &str, stage: Stage) -> Result<Document, Problems> {
+/// Everything that is wrong with the text at once, warnings included.
+pub fn read(text: &str, file: &str) -> Result<Document, Problems> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let source = Source { file: file.to_owned(), text: Arc::from(text) };
     let mut problems = Problems::of(source);
@@ -76,7 +76,7 @@ pub fn read(text: &str, file: &str, stage: Stage) -> Result<Document, Problems> 
         }
         Err(_) => return Err(problems.sorted()),
     };
-    let judged = validate_at(&cluster, stage).into_iter().filter(|found| !hidden(found, &problems));
+    let judged = validate(&cluster).into_iter().filter(|found| !hidden(found, &problems));
     let judged: Vec<Problem> = judged.map(|problem| places.locate(problem)).collect();
     problems.extend(judged);
     let problems = problems.sorted();

@@ -3,7 +3,6 @@
 use insta::assert_snapshot;
 
 use super::{load, read};
-use crate::validate::Stage;
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: Cluster\nmetadata: {name: lab}\n";
 
@@ -210,6 +209,6 @@ fn long_and_odd_lines_do_not_move_the_mark() {
 
 #[test]
 fn warnings_do_not_refuse() {
-    let document = read(&spec("  sysctls: {vm.max_map_count: 262144}\n"), "lab.yaml", Stage::Create).unwrap();
+    let document = read(&spec("  sysctls: {vm.max_map_count: 262144}\n"), "lab.yaml").unwrap();
     assert_snapshot!(document.warnings.to_string());
 }

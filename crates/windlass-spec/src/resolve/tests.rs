@@ -49,7 +49,11 @@ fn loaded(fields: &str) -> Cluster {
     let text = format!(
         "apiVersion: windlass.dev/v1alpha1\nkind: Cluster\nmetadata: {{name: lab}}\nspec:\n  provider: {{local: {{}}}}\n{fields}"
     );
-    crate::load(&text, "lab.yaml").unwrap_or_else(|problems| panic!("{problems}"))
+    loaded_text(&text)
+}
+
+fn loaded_text(text: &str) -> Cluster {
+    crate::load(text, "lab.yaml").unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// Every value of the smallest cluster, for the eye: a changed default shows here.
@@ -58,6 +62,31 @@ fn every_default() {
     let mut full = resolved(&smallest(), &facts());
     full.release.versions.clear();
     insta::assert_snapshot!(crate::annotate::annotated_yaml(&full));
+}
+
+/// How people write a spec, with "not set" written out.
+const SAMPLE: &str = include_str!("../../tests/fixtures/sample.yaml");
+
+#[test]
+fn the_sample_is_valid_and_means_what_it_says() {
+    let document = crate::load::read(SAMPLE, "lab.yaml").unwrap_or_else(|problems| panic!("{problems}"));
+    let warned: Vec<&str> = document.warnings.iter().map(|problem| problem.rule.as_str()).collect();
+    // Pods must tolerate the workers' taint; the kernel parameter is one of the whole computer.
+    assert_eq!(warned, ["unschedulable", "sysctl"]);
+    let mut full = resolved(&document.cluster, &facts());
+    full.release.versions.clear();
+    insta::assert_snapshot!(crate::annotate::annotated_yaml(&full));
+}
+
+#[test]
+fn what_is_empty_is_not_set() {
+    let sample = resolved(&loaded_text(SAMPLE), &facts());
+    let smallest = resolved(&smallest(), &facts());
+    assert_eq!(sample.audit_policy, smallest.audit_policy);
+    assert!(sample.audit_policy.is_some());
+    assert_eq!(sample.proxy, None);
+    assert_eq!((sample.trusted_cas, sample.ntp_servers), (Vec::new(), Vec::new()));
+    assert_eq!(sample.network, smallest.network);
 }
 
 #[test]

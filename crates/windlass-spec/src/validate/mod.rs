@@ -1,7 +1,7 @@
 //! Rules a spec must keep, judged on the admin machine before anything is made.
 //!
 //! Input: a spec whose form is right. Output: every rule it breaks, with field path, reason and what to do. Each rule has
-//! a name and the Windlass version that brought it ([`rules::RULES`]): a cluster made by an older one is only warned.
+//! a name and the Windlass version that brought it ([`rules::RULES`]).
 
 mod components;
 mod endpoint;
@@ -21,27 +21,12 @@ mod versions;
 
 use crate::problems::{Problem, Problems};
 use crate::v1alpha1::Cluster;
-use crate::values::Version;
 
 pub use ground::validate_ground;
 pub use labels::kubelet_may_set;
 
-/// What the spec is judged for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// A cluster that does not exist yet: every rule refuses.
-    Create,
-    /// A cluster made by this Windlass version: rules that came later only warn.
-    Existing(Version),
-}
-
-/// Judges the spec of a cluster that is to be created.
+/// Judges the spec of a cluster.
 pub fn validate(cluster: &Cluster) -> Problems {
-    validate_at(cluster, Stage::Create)
-}
-
-/// Judges a spec.
-pub fn validate_at(cluster: &Cluster, stage: Stage) -> Problems {
     let spec = &cluster.spec;
     let mut found: Vec<Problem> = Vec::new();
     metadata::check(cluster, &mut found);
@@ -55,11 +40,7 @@ pub fn validate_at(cluster: &Cluster, stage: Stage) -> Problems {
     machine::check(spec, &mut found);
     mirrors::check(&spec.registry_mirrors, &mut found);
     site::check(spec, &mut found);
-    let problems: Problems = found.into_iter().collect();
-    match stage {
-        Stage::Create => problems,
-        Stage::Existing(made_by) => problems.softened(|problem| rules::since(&problem.rule) > made_by),
-    }
+    found.into_iter().collect()
 }
 
 /// Reports items whose key was there before, with the place of the first.

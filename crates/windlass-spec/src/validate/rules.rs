@@ -1,6 +1,6 @@
 //! Every rule by name, with the Windlass version that brought it.
 //!
-//! Output: a closed list for people and scripts. A rule that comes later than a cluster only warns about it.
+//! Output: a closed list for people and scripts.
 
 use crate::values::Version;
 
@@ -62,7 +62,7 @@ pub const RULES: [Rule; 47] = [
     rule("etcd", "there is one etcd cluster `main`, stacked on every control-plane machine"),
     rule("size", "sizes are understood and large enough"),
     rule("duration", "durations are understood and sensible"),
-    rule("unschedulable", "some machine takes pods that tolerate nothing"),
+    rule("unschedulable", "some machine takes workloads, and some the add-ons"),
     rule("range", "ranges are address ranges"),
     rule("host-bits", "ranges are written by their first address"),
     rule("range-size", "ranges are neither too small nor too large"),
@@ -103,9 +103,4 @@ pub const SITE: [Rule; 3] = [
 /// Every rule.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     FORM.iter().chain(&RULES).chain(&SITE)
-}
-
-/// The Windlass version that brought a rule.
-pub fn since(name: &str) -> Version {
-    all().find(|rule| rule.name == name).map_or(FIRST, |rule| rule.since)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Stage, rules, validate_at, validate_ground};
+use super::{rules, validate_ground};
 use crate::full::{CgroupMode, Facts};
 use crate::load;
 use crate::problems::Problems;
@@ -16,7 +16,7 @@ fn document(name: &str, fields: &str) -> String {
 }
 
 fn judged(text: &str) -> Problems {
-    match load::read(text, "lab.yaml", Stage::Create) {
+    match load::read(text, "lab.yaml") {
         Ok(document) => document.warnings,
         Err(problems) => problems,
     }
@@ -240,14 +240,26 @@ fn labels_and_taints() {
 #[test]
 fn something_must_be_schedulable() {
     let tainted = "workers: [{name: md, taints: [{key: team, effect: NoSchedule}]}]";
+    let control_plane = "controlPlane: {taints: [{key: a, effect: NoExecute}]}";
+    let without_addons = "addons: {coredns: {enabled: false}, localPath: {enabled: false}}";
     table(&[
-        (tainted, &["unschedulable"]),
+        // Pods may tolerate what a person chose; add-ons run on the control plane.
+        (tainted, &["(unschedulable)"]),
+        (&format!("{tainted}\ncontrolPlane: {{count: 3, dedicated: true}}"), &["(unschedulable)"]),
+        (&tainted.replace("}]}]", "}]}, {name: none, count: 0}]"), &["(unschedulable)"]),
         (&format!("{tainted}\ncontrolPlane: {{dedicated: false}}"), FINE),
         (&tainted.replace("}]}]", "}]}, {name: plain}]"), FINE),
-        (&tainted.replace("}]}]", "}]}, {name: none, count: 0}]"), &["unschedulable"]),
         (&tainted.replace("NoSchedule", "PreferNoSchedule"), FINE),
-        ("controlPlane: {dedicated: true}", FINE),
-        ("controlPlane: {taints: [{key: a, effect: NoSchedule}]}", &["unschedulable"]),
+        // Kept free for workers that are not there.
+        ("controlPlane: {dedicated: true}", &["unschedulable"]),
+        ("controlPlane: {dedicated: true}\nworkers: [{name: md, count: 0}]", &["unschedulable"]),
+        ("controlPlane: {dedicated: false}", FINE),
+        ("workers: [{name: md, count: 0}]", FINE),
+        // Add-ons tolerate the control plane's own taint only.
+        (control_plane, &["unschedulable"]),
+        (&format!("{control_plane}\n{tainted}"), &["unschedulable"]),
+        (&format!("{control_plane}\nworkers: [{{name: md}}]"), FINE),
+        (&format!("{control_plane}\n{without_addons}"), &["(unschedulable)"]),
     ]);
 }
 
@@ -414,20 +426,6 @@ fn site() {
         ("ntp: {servers: [\"ntp://x\"]}", &["ntp"]),
         ("provider: {}", &["duplicate-field"]),
     ]);
-}
-
-#[test]
-fn an_existing_cluster_is_only_warned_by_newer_rules() {
-    let cluster = Cluster {
-        metadata: crate::v1alpha1::Metadata { name: "lab".to_owned(), ..Default::default() },
-        ..load(&document("lab", ""), "x").unwrap()
-    };
-    let mut even = cluster;
-    even.spec.control_plane.count = Some(2);
-    let older = Stage::Existing(Version { major: 0, minor: 0, patch: 9 });
-    let same = Stage::Existing(Version { major: 0, minor: 1, patch: 0 });
-    assert_eq!(rules_of(&validate_at(&even, older)), ["(control-plane-count)"]);
-    assert_eq!(rules_of(&validate_at(&even, same)), ["control-plane-count"]);
 }
 
 #[test]

@@ -144,17 +144,33 @@ fn members(spec: &ClusterSpec, etcd: &Etcd, path: &str, found: &mut Vec<Problem>
     found.push(problem.hint(format!("leave `members` out, or write [{}]", wanted.join(", "))));
 }
 
-/// Something must be able to run: CoreDNS at least.
+/// Something must be able to run. Workloads may tolerate the taints a person chose; Windlass's add-ons tolerate the
+/// control plane's own and no other.
 fn schedulable(spec: &ClusterSpec, found: &mut Vec<Problem>) {
-    let open = |taints: &[Taint]| taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule);
-    let workers = spec.workers.iter().any(|group| group.count.unwrap_or(1) > 0 && open(&group.taints));
+    let open_workers = spec.workers.iter().any(|group| group.count.unwrap_or(1) > 0 && is_open(&group.taints));
+    let open_control_plane = is_open(&spec.control_plane.taints);
     let kept_off = spec.control_plane.dedicated.unwrap_or(true) && has_workers(spec);
-    let control_plane = open(&spec.control_plane.taints) && !kept_off;
-    if workers || control_plane {
-        return;
+    if spec.control_plane.dedicated == Some(true) && !has_workers(spec) {
+        let path = "spec.controlPlane.dedicated";
+        let problem = Problem::error("unschedulable", path, "no machine takes workloads");
+        let problem = problem.label("the control plane is kept free of them, and there are no workers");
+        found.push(problem.hint("add a group of workers, or leave `dedicated` out"));
+    } else if has_addons(spec) && !open_workers && !open_control_plane {
+        let path = "spec.controlPlane.taints";
+        let problem = Problem::error("unschedulable", path, "no machine takes the add-ons");
+        let problem = problem.label("every group has a NoSchedule or NoExecute taint");
+        found.push(problem.hint("add a group of workers without taints, or leave these taints out"));
+    } else if !open_workers && (kept_off || !open_control_plane) {
+        let message = "no machine takes pods that tolerate nothing";
+        let problem = Problem::warning("unschedulable", "spec.workers", message);
+        found.push(problem.label("every group for workloads has a NoSchedule or NoExecute taint"));
     }
-    let path = if has_workers(spec) { "spec.workers" } else { "spec.controlPlane.taints" };
-    let problem = Problem::error("unschedulable", path, "no machine takes pods that tolerate nothing");
-    let problem = problem.label("every group has a NoSchedule or NoExecute taint");
-    found.push(problem.hint("add a group without taints, or write `controlPlane: {dedicated: false}`"));
+}
+
+fn is_open(taints: &[Taint]) -> bool {
+    taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule)
+}
+
+fn has_addons(spec: &ClusterSpec) -> bool {
+    [&spec.addons.coredns, &spec.addons.local_path].into_iter().any(|addon| addon.enabled != Some(false))
 }

@@ -12,11 +12,12 @@ use windlass_engine::{Failure, Outcome, StepResult};
 use windlass_providers::ports::{Inventory, Machine, Scope};
 use windlass_spec::identity::Role;
 
-use super::{Cx, Way, held};
+use super::{Cx, Way, held, way};
 use crate::create::provider_failure;
 use crate::folder::Life;
 use crate::machines::Follower;
 use crate::management;
+use crate::pivot::{Copied, PivotError};
 use crate::plane::Places;
 
 /// How long controllers may make no progress before the rest is taken from the inventory.
@@ -63,15 +64,18 @@ pub(super) async fn stop_controllers(cx: Cx) -> StepResult {
 
 pub(super) async fn pause(cx: Cx) -> StepResult {
     let pivot = cx.pivot().await?;
-    pivot.check().await.or_fail("management cannot be moved; nothing was touched")?;
-    pivot.pause_source().await.or_fail("failed to pause management on the cluster")?;
-    Ok(Outcome::Done)
+    cx.waiting(format!("waits up to {} s for the cluster's controllers to stand still", cx.patience.as_secs()));
+    let paused = async {
+        pivot.check().await?;
+        pivot.pause_source().await
+    };
+    moving(&cx, paused.await, "management cannot be moved; nothing was touched", |()| Outcome::Done).await
 }
 
-/// The way back, as long as management is not here.
+/// The way back, as long as the cluster manages itself.
 pub(super) async fn resume(cx: Cx) -> StepResult {
-    if cx.moved.load(Ordering::SeqCst) || !cx.seat.is_raised().await {
-        return Ok(Outcome::Skipped("management has moved".into()));
+    if cx.moved.load(Ordering::SeqCst) || cx.given_up.get().is_some() || !cx.seat.is_raised().await {
+        return Ok(Outcome::Skipped("the cluster no longer manages itself".into()));
     }
     cx.pivot().await?.resume_source().await.or_fail("failed to unpause management on the cluster")?;
     cx.remember(Life::Created, cx.pointer.kept.clone())?;
@@ -79,20 +83,38 @@ pub(super) async fn resume(cx: Cx) -> StepResult {
 }
 
 pub(super) async fn copy(cx: Cx) -> StepResult {
-    let copied = cx.pivot().await?.copy().await.or_fail("failed to copy management here")?;
-    Ok(Outcome::noted(format!("{} objects verified", copied.objects)))
+    let copied = cx.pivot().await?.copy().await;
+    let noted = |copied: Copied| Outcome::noted(format!("{} objects verified", copied.objects));
+    moving(&cx, copied, "failed to copy management here", noted).await
 }
 
 pub(super) async fn switch(cx: Cx) -> StepResult {
     let pivot = cx.pivot().await?;
     cx.moved.store(true, Ordering::SeqCst);
-    pivot.switch().await.or_fail("the controllers here did not take over")?;
-    Ok(Outcome::Done)
+    moving(&cx, pivot.switch().await, "the controllers here did not take over", |()| Outcome::Done).await
+}
+
+/// What came of a part of the move. Where it failed and nothing can be lost, the inventory decides from here on.
+async fn moving<T>(cx: &Cx, moved: Result<T, PivotError>, failed: &str, done: impl FnOnce(T) -> Outcome) -> StepResult {
+    let error = match moved {
+        Ok(value) => return Ok(done(value)),
+        Err(error) => error,
+    };
+    let Some(reason) = way::without_management(&error) else {
+        return Err(Failure::from_error(failed, &error));
+    };
+    turn_to_inventory(cx, &reason).await;
+    Ok(Outcome::noted(format!("from the inventory: {reason}")))
+}
+
+async fn turn_to_inventory(cx: &Cx, reason: &str) {
+    cx.events().warning(format!("{reason}; what is left is removed from the provider's inventory"));
+    cx.give_up_management(reason).await;
 }
 
 /// Asks the controllers for the cluster's end, then sees to the workers.
 pub(super) async fn workers(cx: Cx) -> StepResult {
-    if cx.moved.load(Ordering::SeqCst) {
+    if cx.is_managed_here() {
         let api = management::clusters(&cx.seat.client().await?, &cx.pointer.namespace);
         let volumes = cx.delete_volumes.to_string();
         let patch = Patch::Merge(json!({"metadata": {"annotations": {names::DELETE_VOLUMES: volumes}}}));
@@ -111,7 +133,7 @@ pub(super) async fn control_plane(cx: Cx) -> StepResult {
 async fn machines_gone(cx: &Cx, of: impl Fn(&Machine) -> bool + Copy) -> StepResult {
     let there = |inventory: &Inventory| inventory.machines.iter().filter(|machine| of(machine)).count();
     let count = inventory(cx, &cx.scope).await?.as_ref().map_or(0, there);
-    if cx.moved.load(Ordering::SeqCst) {
+    if cx.is_managed_here() {
         shrinking(cx, there).await?;
     }
     remove_machines(cx, of).await?;
@@ -133,28 +155,32 @@ async fn shrinking(cx: &Cx, count: impl Fn(&Inventory) -> usize) -> Result<(), F
             (least, since) = (left, Instant::now());
         }
         if since.elapsed() > STILL || cx.seat.check().await.is_err() {
-            cx.events().warning("the controllers make no progress; the rest is removed from the inventory");
+            turn_to_inventory(cx, "the controllers make no progress").await;
             return Ok(());
         }
         cx.pause(TICK).await?;
     }
 }
 
+/// Removes machines until none is there: before the first call somebody may still make some, after it nobody may.
 async fn remove_machines(cx: &Cx, of: impl Fn(&Machine) -> bool) -> Result<(), Failure> {
-    let Some(inventory) = inventory(cx, &cx.scope).await? else { return Ok(()) };
-    let (scope, provider) = (newest(cx, &inventory), &cx.site.provider);
-    stream::iter(inventory.machines.iter().filter(|machine| of(machine)))
-        .map(|machine| provider.delete_machine(&scope, &machine.name))
-        .buffer_unordered(AT_ONCE)
-        .try_for_each(|()| std::future::ready(Ok(())))
-        .await
-        .map_err(|error| provider_failure("failed to remove a machine", &error))
-}
-
-/// By the newest right seen: whoever deletes a cluster means it, whichever owner it had last.
-fn newest(cx: &Cx, inventory: &Inventory) -> Scope {
-    let seen = &inventory.scope;
-    if seen.ownership.epoch > cx.scope.ownership.epoch { seen.clone() } else { cx.scope.clone() }
+    let provider = &cx.site.provider;
+    while let Some(inventory) = inventory(cx, &cx.scope).await? {
+        let names: Vec<&str> =
+            inventory.machines.iter().filter(|machine| of(machine)).map(|machine| machine.name.as_str()).collect();
+        if names.is_empty() {
+            break;
+        }
+        let ownership = way::right(&inventory.scope.ownership, &cx.scope.ownership);
+        let scope = Scope { ownership, ..cx.scope.clone() };
+        stream::iter(names)
+            .map(|name| provider.delete_machine(&scope, name))
+            .buffer_unordered(AT_ONCE)
+            .try_for_each(|()| std::future::ready(Ok(())))
+            .await
+            .map_err(|error| provider_failure("failed to remove a machine", &error))?;
+    }
+    Ok(())
 }
 
 /// Removes volumes, or says which are kept.
@@ -183,12 +209,12 @@ pub(super) async fn volumes(cx: Cx) -> StepResult {
 
 /// Network and whatever else the provider made for the cluster.
 pub(super) async fn infrastructure(cx: Cx) -> StepResult {
-    if cx.moved.load(Ordering::SeqCst) {
+    if cx.is_managed_here() {
         let api = management::clusters(&cx.seat.client().await?, &cx.pointer.namespace);
         let begun = Instant::now();
         while api.get_opt(&cx.scope.cluster).await.or_fail("failed to look for the cluster's document")?.is_some() {
             if begun.elapsed() > STILL {
-                cx.events().warning("the cluster's document does not go away; the inventory decides");
+                turn_to_inventory(&cx, "the cluster's document does not go away").await;
                 break;
             }
             cx.pause(TICK).await?;

@@ -5,62 +5,30 @@
 //!
 //! With a living API management is moved back to a bootstrap plane, and the controllers here take the machines away in
 //! their own order. Without one (or after a create that did not end) the same end is reached from the provider's
-//! inventory, by cluster id.
+//! inventory, by cluster id; so it is when the API answers but management does not move.
 
 mod lower;
+mod way;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
 use windlass_engine::journal::Record;
 use windlass_engine::{Context, Failure, Step, Workflow};
 use windlass_providers::ports::{Inventory, ProviderError, Scope};
 
-use crate::access;
-use crate::content;
 use crate::folder::{ClusterFolder, Life, Pointer};
 use crate::machines::Follower;
-use crate::management;
 use crate::pivot::Pivot;
-use crate::plane::Programs;
 use crate::seat::Seat;
 use crate::site::Site;
+pub use way::Way;
 
-/// How long an API may take to answer before the cluster is lowered without it.
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long controllers may take to report a pause or its end.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// By which way a cluster is lowered.
-#[derive(Clone)]
-pub enum Way {
-    /// Management is moved back to a bootstrap plane.
-    Management {
-        /// Client of the cluster.
-        client: Client,
-        /// The bootstrap plane's programs.
-        programs: Programs,
-    },
-    /// From the provider's inventory.
-    Inventory {
-        /// Why.
-        reason: String,
-    },
-}
-
-impl std::fmt::Debug for Way {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Management { .. } => f.write_str("Management"),
-            Self::Inventory { reason } => write!(f, "Inventory ({reason})"),
-        }
-    }
-}
 
 /// What is there to lower, for the question before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +50,10 @@ pub struct Delete {
     delete_volumes: bool,
     seat: Seat,
     machines: OnceLock<Follower>,
+    patience: Duration,
     moved: AtomicBool,
+    /// Why the inventory decides though the delete began through management.
+    given_up: OnceLock<String>,
 }
 
 type Cx = Context<Delete>;
@@ -106,8 +77,10 @@ pub fn workflow() -> Workflow<Delete> {
                 .skip_if(Delete::without_api)
                 .undo(lower::resume),
         )
-        .then(Step::new("pivot-copy", "Copy management here and verify", lower::copy).skip_if(Delete::without_api))
-        .then(Step::new("pivot-switch", "Management is here", lower::switch).skip_if(Delete::without_api))
+        .then(
+            Step::new("pivot-copy", "Copy management here and verify", lower::copy).skip_if(Delete::without_management),
+        )
+        .then(Step::new("pivot-switch", "Management is here", lower::switch).skip_if(Delete::without_management))
         .then(Step::new("workers", "Workers", lower::workers))
         .then(Step::new("control-plane", "Control plane", lower::control_plane))
         .then(Step::new("volumes", "Volumes", lower::volumes))
@@ -131,7 +104,7 @@ impl Delete {
     /// A delete that has not begun: finds the way.
     pub async fn prepare(site: Site, pointer: Pointer, delete_volumes: bool) -> Result<Self, Refusal> {
         let folder = ClusterFolder::new(&pointer.scope.cluster, pointer.folder.clone());
-        let way = find_way(&site, &pointer, &folder).await?;
+        let way = way::find(&site, &pointer, &folder).await?;
         Ok(Self {
             scope: pointer.scope.clone(),
             site,
@@ -141,8 +114,17 @@ impl Delete {
             delete_volumes,
             seat: Seat::default(),
             machines: OnceLock::new(),
+            patience: PATIENCE,
             moved: AtomicBool::new(false),
+            given_up: OnceLock::new(),
         })
+    }
+
+    /// Gives controllers this long to report a pause or its end, instead of a minute.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The cluster's folder.
@@ -188,6 +170,21 @@ impl Delete {
         }
     }
 
+    fn without_management(&self) -> Option<String> {
+        self.without_api().or_else(|| self.given_up.get().cloned())
+    }
+
+    /// Do the controllers here take the machines away?
+    fn is_managed_here(&self) -> bool {
+        self.moved.load(Ordering::SeqCst) && self.given_up.get().is_none()
+    }
+
+    /// From here on the inventory decides. The controllers here end, whatever they were at.
+    async fn give_up_management(&self, reason: &str) {
+        let _ = self.given_up.set(reason.to_owned());
+        self.seat.vacate().await;
+    }
+
     fn remember(&self, life: Life, kept: Vec<Scope>) -> Result<(), Failure> {
         let pointer = Pointer { life, kept, ..self.pointer.clone() };
         self.site.registry().keep(&pointer).map_err(|error| Failure::from_error("failed to note the cluster", &error))
@@ -198,7 +195,7 @@ impl Delete {
             return Err(Failure::failed("the cluster's API is not used"));
         };
         let (name, namespace) = (&self.scope.cluster, &self.pointer.namespace);
-        Ok(Pivot::new(client.clone(), self.seat.client().await?, name, namespace, PATIENCE))
+        Ok(Pivot::new(client.clone(), self.seat.client().await?, name, namespace, self.patience))
     }
 }
 
@@ -218,37 +215,6 @@ async fn held(site: &Site, scope: &Scope) -> Result<Option<Inventory>, ProviderE
         Err(ProviderError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-async fn find_way(site: &Site, pointer: &Pointer, folder: &ClusterFolder) -> Result<Way, Refusal> {
-    let inventory = |reason: &str| Ok(Way::Inventory { reason: reason.to_owned() });
-    match pointer.life {
-        Life::Created => {}
-        Life::Creating => return inventory("its creation had not ended"),
-        Life::Deleting => return inventory("an earlier deletion had begun"),
-        Life::Kept => return inventory("only volumes are left"),
-    }
-    let Ok(text) = fs_err::read_to_string(folder.kubeconfig()) else {
-        return inventory("its kubeconfig is gone");
-    };
-    let Ok(client) = access::client(&text).await else { return inventory("its kubeconfig is of no use") };
-    let Ok(Ok(others)) = tokio::time::timeout(ANSWER, others(&client, &pointer.scope.cluster)).await else {
-        return inventory("its API does not answer");
-    };
-    if !others.is_empty() {
-        return Err(Refusal::Manager { clusters: others });
-    }
-    match content::programs_of(&pointer.bundle, &site.cache) {
-        Ok(programs) => Ok(Way::Management { client, programs }),
-        Err(_) => inventory("its bundle is not in the cache"),
-    }
-}
-
-/// Other clusters this one manages.
-async fn others(client: &Client, cluster: &str) -> Result<Vec<String>, kube::Error> {
-    let api: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &management::cluster_kind());
-    let all = api.list(&ListParams::default()).await?;
-    Ok(all.items.iter().map(ResourceExt::name_any).filter(|name| name != cluster).collect())
 }
 
 /// What a failed delete leaves, and how to go on.

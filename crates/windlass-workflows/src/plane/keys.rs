@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -76,13 +75,10 @@ fn certificate(name: &str, organizations: &[&str], server: bool) -> Certificate 
 
 /// Makes a folder only its owner enters.
 pub(crate) fn private_folder(path: &Utf8Path) -> Result<(), KeysError> {
-    let failed = |source| KeysError::Write { path: path.to_owned(), source };
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)
+    windlass_files::private_folder(path).map_err(|source| KeysError::Write { path: path.to_owned(), source })
 }
 
 fn write_private(path: &Utf8Path, text: &str) -> Result<(), KeysError> {
-    let failed = |source| KeysError::Write { path: path.to_owned(), source };
-    let mut options = std::fs::OpenOptions::new();
-    options.create(true).truncate(true).write(true).mode(0o600);
-    io::Write::write_all(&mut options.open(path).map_err(failed)?, text.as_bytes()).map_err(failed)
+    let written = windlass_files::replace(path, text.as_bytes(), 0o600, None);
+    written.map_err(|source| KeysError::Write { path: path.to_owned(), source })
 }

@@ -2,7 +2,6 @@
 
 use windlass_spec::load::read;
 use windlass_spec::problems::Problems;
-use windlass_spec::validate::Stage;
 
 use crate::document::{refused, text};
 use crate::exit::{Code, Outcome};
@@ -25,7 +24,7 @@ pub(crate) struct Args {
 /// Judges the spec.
 pub(crate) fn run(args: &Args) -> Outcome {
     let (name, text) = text(&args.file)?;
-    let result = read(&text, &name, Stage::Create);
+    let result = read(&text, &name);
     if matches!(args.output, Format::Json | Format::Yaml) {
         let (problems, code) = match &result {
             Ok(document) => (&document.warnings, Code::Ok),

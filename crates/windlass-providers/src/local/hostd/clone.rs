@@ -94,7 +94,7 @@ pub(crate) fn make(folder: &MachineFolder, image: &MachineImage) -> Result<(), C
     for kept in ["upper", "work", "containerd", "kubelet"] {
         remove_tree(&folder.0.join(kept))?;
     }
-    files::make_private_folder(&folder.0).map_err(&failed)?;
+    windlass_files::private_folder(&folder.0).map_err(&failed)?;
     for part in ["work", "root", "kubelet"] {
         fs_err::create_dir_all(folder.0.join(part)).map_err(&failed)?;
     }
@@ -133,7 +133,7 @@ pub(crate) fn write_boot_files(folder: &MachineFolder, identity: &Identity<'_>) 
     let stub = serde_json::to_vec_pretty(identity.stub).map_err(|error| failed(error.into()))?;
     let Identity { name, address, machine_id, nameserver, .. } = identity;
     let put = |path: &str, content: &[u8], mode| {
-        files::write_loosely(&upper.join(path.trim_start_matches('/')), content, mode).map_err(&failed)
+        windlass_files::replace(upper.join(path.trim_start_matches('/')), content, mode, None).map_err(&failed)
     };
     put(BootStub::PATH, &stub, files::PRIVATE)?;
     put("/etc/hostname", format!("{name}\n").as_bytes(), files::PUBLIC)?;

@@ -107,8 +107,8 @@ fn file<'a>(operation: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Ho
 /// Only one hostd a state folder, whoever starts it.
 fn hold(paths: &Paths) -> Result<File, HostdError> {
     let path = paths.run().join("hostd.lock");
-    files::make_private_folder(paths.run()).map_err(file("making", paths.run()))?;
-    files::make_private_folder(&paths.hostd()).map_err(file("making", &paths.hostd()))?;
+    windlass_files::private_folder(paths.run()).map_err(file("making", paths.run()))?;
+    windlass_files::private_folder(paths.hostd()).map_err(file("making", &paths.hostd()))?;
     let lock = File::create(&path).map_err(file("opening", &path))?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),

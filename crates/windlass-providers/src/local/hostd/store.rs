@@ -95,7 +95,7 @@ impl Store {
     /// Writes a cluster.
     pub(crate) fn save(&self, holdings: &Holdings) -> Result<(), StoreError> {
         let folder = self.paths.cluster(&holdings.scope.cluster_id);
-        files::make_private_folder(&folder)?;
+        windlass_files::private_folder(&folder)?;
         let document = serde_json::json!({"format": FORMAT, "holdings": holdings});
         Ok(files::write_json(&folder.join("cluster.json"), &document, PUBLIC)?)
     }
@@ -118,7 +118,7 @@ impl Store {
         config: &SealedNodeConfig,
     ) -> Result<(), StoreError> {
         let folder = self.paths.machine(cluster, machine);
-        files::make_private_folder(&folder)?;
+        windlass_files::private_folder(&folder)?;
         Ok(files::write_json(&folder.join("config.json"), config, PRIVATE)?)
     }
 
@@ -130,9 +130,9 @@ impl Store {
         report: &NodeReport,
     ) -> Result<(), StoreError> {
         let folder = self.paths.machine(cluster, machine);
-        files::make_private_folder(&folder)?;
+        windlass_files::private_folder(&folder)?;
         let bytes = serde_json::to_vec(report).map_err(io::Error::from)?;
-        Ok(files::write_loosely(&folder.join("report.json"), &bytes, PUBLIC)?)
+        Ok(windlass_files::replace(folder.join("report.json"), &bytes, PUBLIC, None)?)
     }
 
     /// The process a machine was last seen as.

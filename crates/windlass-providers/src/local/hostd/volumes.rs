@@ -50,7 +50,7 @@ pub(crate) fn make(path: &Path, bytes: u64) -> Result<(), VolumeError> {
     if path.exists() {
         return Ok(());
     }
-    files::make_private_folder(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    windlass_files::private_folder(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
     let beside = path.with_extension("new");
     let file = File::create(&beside).map_err(failed)?;
     file.set_len(bytes).and_then(|()| file.sync_all()).map_err(failed)?;

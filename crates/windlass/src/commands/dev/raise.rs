@@ -22,7 +22,7 @@ use windlass_spec::{names, resolve};
 
 use super::configs::Ground;
 use super::progress::Progress;
-use super::state::{State, write_private};
+use super::state::State;
 use super::timing::Timing;
 use super::{assets, proof};
 use crate::document::refused;
@@ -178,7 +178,7 @@ impl Raise {
         let server = format!("https://{}", std::net::SocketAddr::new(network.endpoint, self.full.endpoint.port));
         let (name, now) = (&self.full.name, Timestamp::now());
         let text = windlass_pki::admin_kubeconfig(&self.state.authorities, name, &server, "admin", ADMIN_TTL, now)?;
-        write_private(&self.kubeconfig_path(), &text)
+        Ok(windlass_files::replace_durably(self.kubeconfig_path(), text.as_bytes(), 0o600)?)
     }
 
     /// Waits for the proof from outside, and shows meanwhile what machines say.

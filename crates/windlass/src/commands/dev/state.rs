@@ -62,29 +62,12 @@ impl State {
 
     /// Writes it.
     pub(super) fn store(&self, cluster: &str) -> anyhow::Result<()> {
-        write_private(&file(cluster), &serde_json::to_string_pretty(self)?)
+        Ok(windlass_files::replace_durably(file(cluster), &serde_json::to_vec_pretty(self)?, 0o600)?)
     }
 }
 
 fn file(cluster: &str) -> PathBuf {
     Path::new(cluster).join("dev.json")
-}
-
-/// Writes a file only its owner may read.
-pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    use fs_err::os::unix::fs::OpenOptionsExt as _;
-    use std::io::Write as _;
-
-    if let Some(folder) = path.parent() {
-        fs_err::create_dir_all(folder)?;
-    }
-    let beside = path.with_extension("new");
-    let mut options = fs_err::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs_err::rename(beside, path)?;
-    Ok(())
 }
 
 fn random(alphabet: &str, length: usize) -> String {
