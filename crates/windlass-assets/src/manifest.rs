@@ -216,20 +216,24 @@ impl Manifest {
 
     /// Every program with its component: documents and extras last.
     fn all_programs(&self) -> impl Iterator<Item = (&Component, &Program)> {
-        let extras = self.components.iter().flat_map(|component| component.extras.iter().map(move |x| (component, x)));
-        self.programs().chain(self.documents()).chain(extras)
+        self.programs().chain(self.documents()).chain(self.of_each(|component| &component.extras))
     }
 
     /// The documents of every bundle, with their components.
     pub fn documents(&self) -> impl Iterator<Item = (&Component, &Program)> {
-        self.components
-            .iter()
-            .flat_map(|component| component.documents.iter().map(move |document| (component, document)))
+        self.of_each(|component| &component.documents)
     }
 
     /// The programs of every bundle, with their components.
     pub fn programs(&self) -> impl Iterator<Item = (&Component, &Program)> {
-        self.components.iter().flat_map(|component| component.programs.iter().map(move |program| (component, program)))
+        self.of_each(|component| &component.programs)
+    }
+
+    /// One list of each component.
+    fn of_each(&self, list: fn(&Component) -> &[Program]) -> impl Iterator<Item = (&Component, &Program)> {
+        self.components
+            .iter()
+            .flat_map(move |component| list(component).iter().map(move |program| (component, program)))
     }
 
     /// A program of every bundle.
@@ -239,9 +243,7 @@ impl Manifest {
 
     /// A program built only on request.
     pub fn extra(&self, name: &str) -> Option<(&Component, &Program)> {
-        self.components.iter().find_map(|component| {
-            component.extras.iter().find(|extra| extra.name == name).map(|extra| (component, extra))
-        })
+        self.of_each(|component| &component.extras).find(|(_, program)| program.name == name)
     }
 
     /// A component by name.
