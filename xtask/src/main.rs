@@ -51,9 +51,10 @@ fn run(arguments: &[&str]) -> Result<()> {
     if problems.is_empty() { Ok(()) } else { bail!("{} problem(s)", problems.len()) }
 }
 
+/// Told by cargo when it runs us: what was compiled in may be another clone's, where clones share a target folder.
 fn root() -> Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Ok(here.parent().context("xtask lies in the workspace")?.to_owned())
+    let here = std::env::var("CARGO_MANIFEST_DIR").context("run it as `cargo xtask`")?;
+    Ok(Path::new(&here).parent().context("xtask lies in the workspace")?.to_owned())
 }
 
 /// Runs a program in `root` and returns what it printed.
