@@ -118,6 +118,14 @@ async fn start() -> Outcome {
         .collect();
     let running = machines.iter().filter(|found| found.machine.state == MachineState::Running).count();
     eprintln!("hostd runs, and {running} of {} machines", machines.len());
+    let follow: Vec<&str> = machines
+        .iter()
+        .filter(|found| found.machine.state == MachineState::Starting)
+        .map(|found| found.machine.name.as_str())
+        .collect();
+    if !follow.is_empty() {
+        eprintln!("{} will start when an API server of their cluster answers", follow.join(", "));
+    }
     if dead.is_empty() {
         return Ok(Code::Ok);
     }

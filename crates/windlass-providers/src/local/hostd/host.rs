@@ -153,6 +153,11 @@ impl Host {
         })
     }
 
+    /// Told of each change.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     fn tick(&self) -> u64 {
         self.changes.send_modify(|revision| *revision += 1);
         *self.changes.borrow()
@@ -217,7 +222,7 @@ impl Host {
 
     /// The configuration laid for a machine, when it is another than the one it has; waits for one.
     pub(super) async fn next_config(&self, key: &Key, after: &str) -> Result<Option<SealedNodeConfig>, ProviderError> {
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes();
         let deadline = tokio::time::Instant::now() + LONG_POLL;
         let (id, machine) = key;
         loop {
@@ -261,7 +266,7 @@ impl Host {
 
     /// The inventory once its revision is another.
     pub(super) async fn watch(&self, scope: &Scope, seen: u64) -> Result<Inventory, ProviderError> {
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes();
         let deadline = tokio::time::Instant::now() + LONG_POLL;
         loop {
             let inventory = self.inventory(scope)?;

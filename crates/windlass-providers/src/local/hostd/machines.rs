@@ -9,11 +9,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use ipnet::IpNet;
 
 use windlass_spec::boot_stub::BootStub;
-use windlass_spec::identity::{ClusterId, Role};
+use windlass_spec::identity::Role;
 
 use super::super::authority::Identity;
 use super::super::protocol;
@@ -31,9 +30,6 @@ use crate::ports::{Machine, MachineState, ProviderError, Scope};
 
 /// systemd-nspawn's code for a machine that reboots itself.
 const REBOOT: Ending = Ending::Exited(133);
-
-/// Machines brought up at once after a reboot of the host.
-const AT_ONCE: usize = 4;
 
 impl Host {
     /// Makes and starts a machine, or attaches to it what was added to the wish.
@@ -124,7 +120,7 @@ impl Host {
     }
 
     /// Enters a running machine and watches it; `fresh` when it was started just now.
-    fn adopt(self: &Arc<Self>, key: &Key, running: Running, fresh: bool) -> Result<(), ProviderError> {
+    pub(super) fn adopt(self: &Arc<Self>, key: &Key, running: Running, fresh: bool) -> Result<(), ProviderError> {
         let (id, machine) = key;
         let boot_id = std::fs::read_to_string(running.init.inside("/proc/sys/kernel/random/boot_id"))
             .map_err(|error| failed("reading the machine's boot id", &error))?;
@@ -189,7 +185,7 @@ impl Host {
     }
 
     /// Removes everything a machine had on the host while it ran.
-    async fn wind_down(&self, key: &Key, sandbox: &Sandbox) -> Result<(), ProviderError> {
+    pub(super) async fn wind_down(&self, key: &Key, sandbox: &Sandbox) -> Result<(), ProviderError> {
         let (id, machine) = key;
         sandbox.clean().await.map_err(|error| failed("cleaning up", &error))?;
         netlink::remove_link(&sandbox.names.veth).await.map_err(|error| failed("removing the wire", &error))?;
@@ -264,77 +260,7 @@ impl Host {
         self.lower_limits()
     }
 
-    /// After hostd's own start: takes up what runs, starts what should, in order, once.
-    /// `resume`: machines found dead stay so (hostd only became another binary).
-    pub(super) async fn bring_up(self: &Arc<Self>, resume: bool) {
-        let ids: Vec<ClusterId> = self.clusters().keys().cloned().collect();
-        for id in &ids {
-            let _alone = self.network_lock.lock().await;
-            let raised = match self.look(id, |cluster| Ok(cluster.holdings.network.is_some())) {
-                Ok(true) => self.raise_network(id).await,
-                _ => Ok(()),
-            };
-            if let Err(error) = raised {
-                tracing::warn!(cluster = %id, %error, "network not raised");
-            }
-        }
-        let keys: Vec<Key> =
-            ids.iter().flat_map(|id| self.every_machine(id).into_iter().map(|machine| (id.clone(), machine))).collect();
-        // Begun in order, a few at a time.
-        let recoveries = keys.into_iter().map(|key| {
-            let host = Arc::clone(self);
-            async move {
-                if let Err(error) = host.recover(&key, resume).await {
-                    tracing::warn!(machine = %key.1, cluster = %key.0, %error, "machine not brought up");
-                }
-            }
-        });
-        futures::stream::iter(recoveries).buffered(AT_ONCE).collect::<()>().await;
-        if let Err(error) = self.load_table().await {
-            tracing::warn!(%error, "table not loaded");
-        }
-        self.ready.send_replace(true);
-    }
-
-    /// Those that shall run in their order, then the others.
-    fn every_machine(&self, id: &ClusterId) -> Vec<String> {
-        self.look(id, |cluster| {
-            let mut names = cluster.holdings.start_order();
-            let rest = cluster.holdings.machines.iter().filter(|(_, held)| held.wanted.is_some());
-            let rest: Vec<String> = rest.map(|(name, _)| name.clone()).filter(|name| !names.contains(name)).collect();
-            names.extend(rest);
-            Ok(names)
-        })
-        .unwrap_or_default()
-    }
-
-    async fn recover(self: &Arc<Self>, key: &Key, resume: bool) -> Result<(), ProviderError> {
-        let (id, machine) = key;
-        let _alone = self.lock_machine(key).await;
-        if self.look(id, |cluster| Ok(cluster.processes.contains_key(machine)))? {
-            return Ok(());
-        }
-        let sandbox = self.sandbox(key)?;
-        let recorded = self.store.process(id, machine)?.map(|running| running.supervisor);
-        let process = recorded.filter(|process| process.is_alive()).or_else(|| sandbox.find());
-        if let Some(running) = process.and_then(|process| sandbox.take_up(process)) {
-            tracing::info!(%machine, cluster = %id, pid = running.init.pid, "machine taken up");
-            self.adopt(key, running, false)?;
-            return give_volumes(running, &self.volume_files(key)?).await;
-        }
-        let held = self.look(id, |cluster| Ok(cluster.holdings.machine(machine)?.clone()))?;
-        let dead = matches!(held.state, MachineState::Stopped { .. });
-        if held.power == Power::On && !(resume && dead) {
-            return self.power_on(key).await;
-        }
-        self.wind_down(key, &sandbox).await?;
-        if dead {
-            return Ok(());
-        }
-        self.set_state(key, MachineState::Stopped { reason: "stopped by request".to_owned() })
-    }
-
-    fn set_state(&self, key: &Key, state: MachineState) -> Result<(), ProviderError> {
+    pub(super) fn set_state(&self, key: &Key, state: MachineState) -> Result<(), ProviderError> {
         self.change(&key.0, |cluster| {
             let held = cluster.holdings.machine_mut(&key.1)?;
             if !matches!(state, MachineState::Running) {
@@ -345,7 +271,7 @@ impl Host {
         })
     }
 
-    fn sandbox(&self, key: &Key) -> Result<Sandbox, ProviderError> {
+    pub(super) fn sandbox(&self, key: &Key) -> Result<Sandbox, ProviderError> {
         let (id, machine) = key;
         let names = self.paths.machine_names(id, machine);
         let folder = MachineFolder(self.paths.machine(id, machine));
@@ -376,7 +302,7 @@ impl Host {
     }
 
     /// Tags and files of a machine's volumes.
-    fn volume_files(&self, key: &Key) -> Result<Vec<(String, PathBuf)>, ProviderError> {
+    pub(super) fn volume_files(&self, key: &Key) -> Result<Vec<(String, PathBuf)>, ProviderError> {
         let (id, machine) = key;
         self.look(id, |cluster| {
             let held = cluster.holdings.volumes.iter();
@@ -446,7 +372,7 @@ impl Host {
 }
 
 /// Gives a running machine its volumes' nodes, once its `/dev` is there.
-async fn give_volumes(running: Running, files: &[(String, PathBuf)]) -> Result<(), ProviderError> {
+pub(super) async fn give_volumes(running: Running, files: &[(String, PathBuf)]) -> Result<(), ProviderError> {
     for (tag, file) in files {
         let device = volumes::attach(file).await.map_err(|error| failed("attaching a volume", &error))?;
         let deadline = Instant::now() + Duration::from_secs(5);

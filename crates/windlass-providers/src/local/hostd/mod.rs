@@ -19,6 +19,7 @@ mod netlink;
 mod networks;
 mod nft;
 pub(super) mod process;
+mod recovery;
 mod run;
 pub(super) mod sandbox;
 mod server;
