@@ -18,6 +18,8 @@ pub const BOOT_ID: &str = "/run/windlass/boot-id";
 pub const CONFIG_DIR: &str = "/etc/windlass";
 /// The resolver file handed to kubelet.
 pub const POD_RESOLV_CONF: &str = "/etc/windlass/resolv.conf";
+/// kubelet's kubeconfig with the join token.
+pub const BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 /// kubelet's kubeconfig, once it has a client certificate.
 pub const KUBELET_KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
 /// The cluster authority's certificate.

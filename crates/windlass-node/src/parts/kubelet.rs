@@ -1,17 +1,16 @@
 //! kubelet: started when it can succeed at once.
 //!
-//! Inputs: its unit, the bootstrap token. Output: the unit runs. Where it gets its client certificate by TLS bootstrap,
-//! the token is tried first: a kubelet refused once waits for seconds before it asks again.
+//! Inputs: its unit, the bootstrap token. Output: the unit runs. Where its client certificate comes by TLS bootstrap, it is
+//! fetched first, once the token is taken: a kubelet refused once waits for seconds before it asks again.
 
 use std::time::Duration;
 
 use windlass_spec::node_config::Authority;
 
-use super::{Context, unit_part, units};
+use super::{Context, tls_bootstrap, unit_part, units};
 use crate::error::{Changes, PartError};
-use crate::{http, paths};
+use crate::http;
 
-const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 /// Each question costs a handshake, which a starting control plane on the same computer feels.
 const PAUSE: Duration = Duration::from_millis(300);
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,14 +25,14 @@ pub async fn apply(cx: &Context) -> Result<Changes, PartError> {
         what: "kubelet".to_owned(),
         problem: format!("there is no unit {}", kubelet.unit),
     })?;
-    if kubelet.tls_bootstrap && !has_client_certificate(cx) {
-        until_token_works(cx, &unit_part(&unit.name)).await?;
+    let mut changes = Changes::new();
+    if kubelet.tls_bootstrap && !tls_bootstrap::is_done(cx) {
+        let part = unit_part(&unit.name);
+        until_token_works(cx, &part).await?;
+        changes.extend(tls_bootstrap::run(cx, &part).await?);
     }
-    units::apply(cx, unit).await
-}
-
-fn has_client_certificate(cx: &Context) -> bool {
-    [CLIENT_CERTIFICATE, paths::KUBELET_KUBECONFIG].iter().all(|path| cx.host.root.at(path).exists())
+    changes.extend(units::apply(cx, unit).await?);
+    Ok(changes)
 }
 
 async fn until_token_works(cx: &Context, part: &str) -> Result<(), PartError> {

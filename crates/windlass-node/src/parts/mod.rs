@@ -23,6 +23,7 @@ pub mod modules;
 pub mod resolvers;
 pub mod sysctls;
 pub mod time;
+mod tls_bootstrap;
 pub mod trust;
 pub mod units;
 pub mod users;
