@@ -297,6 +297,15 @@ async fn a_power_loss_changes_nothing() {
         assert!(Command::new("kill").args(["-9", &init]).status().expect("kill").success());
     }
     world.start().await;
+    // Control planes first: a worker can do nothing until an API server answers.
+    let state = |inventory: &Inventory, name: &str| {
+        inventory.machines.iter().find(|machine| machine.name == name).map(|machine| machine.state.clone())
+    };
+    let first = client.inventory(&scope).await.expect("an inventory");
+    assert_eq!(state(&first, "lab-cp-a"), Some(MachineState::Running));
+    assert_eq!(state(&first, "lab-md-1"), Some(MachineState::Starting));
+    report(&world, "lab-cp-a", true);
+    conformance::await_machine(&client, &scope, "lab-md-1", |machine| machine.state == MachineState::Running).await;
     let after = client.inventory(&scope).await.expect("an inventory");
     assert_eq!(lasting(&before), lasting(&after), "{}", world.log());
     let boots = |inventory: &Inventory| {

@@ -5,8 +5,8 @@
 //! ```text
 //! set-up - bundle - bootstrap-plane - providers - cluster-objects - etcd - control-plane - kubeconfig
 //!    kubeconfig -+- networking, storage-class ------------------------------------------+- gitops - packages - files
-//!                +- target-providers - target-controllers -+                            |
-//!    cluster-objects - machines-ready, health-checks ------+- pivot-pause - -copy - -switch +- plane-retire, healthy
+//!                +- machines-ready - target-providers - target-controllers -+           |
+//!    cluster-objects - health-checks --------------+- pivot-pause - -copy - -switch -+- plane-retire, healthy
 //! ```
 
 mod finish;
@@ -104,15 +104,16 @@ pub fn workflow() -> Workflow<Create> {
         )
         .then(Step::new("machines-ready", "Machines ready", raise::machines_ready).after(&["kubeconfig"]))
         .then(Step::new("health-checks", "Machine health checks", raise::health_checks).after(&["cluster-objects"]))
+        // Not sooner: each definition costs every API server, while its machines still come up.
         .then(
             Step::new("target-providers", "Definitions and inventory on the cluster", target::providers)
-                .after(&["kubeconfig"])
+                .after(&["machines-ready"])
                 .retry(retry),
         )
         .then(Step::new("target-controllers", "Controllers on the cluster", target::controllers))
         .then(
             Step::new("pivot-pause", "Pause management here", target::pause)
-                .after(&["target-controllers", "machines-ready", "health-checks"])
+                .after(&["target-controllers", "health-checks"])
                 .undo(target::resume),
         )
         .then(Step::new("pivot-copy", "Copy management to the cluster and verify", target::copy))
