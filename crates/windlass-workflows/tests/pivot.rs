@@ -101,6 +101,17 @@ async fn controllers(client: Client, deaf: Arc<AtomicBool>) {
     }
 }
 
+/// Stands for controllers on the target that report again and again while objects appear.
+async fn restless(client: Client) {
+    let api = api(&client, "cluster.x-k8s.io", "Machine");
+    for tick in 0_u64.. {
+        for number in 1..=3 {
+            let patch = Patch::Merge(json!({"status": {"tick": tick}}));
+            let _ = api.patch_status(&format!("lab-md-{number}"), &PatchParams::default(), &patch).await;
+        }
+    }
+}
+
 async fn make(client: &Client, group: &str, of: &str, name: &str, owner: Option<&DynamicObject>) -> DynamicObject {
     let api = api(client, group, of);
     let mut object = DynamicObject::new(name, &kind(group, of)).data(json!({"spec": {"of": name}}));
@@ -170,8 +181,10 @@ async fn management_moves_whole_and_one_side_acts_at_most() {
     let layers: Vec<usize> = pivot.check().await.expect("movable").iter().map(Vec::len).collect();
     assert_eq!(layers, [1, 5, 3]);
     pivot.pause_source().await.expect("paused");
+    let restless = tokio::spawn(restless(target.clone()));
     assert_eq!(pivot.copy().await.expect("copied").objects, 9);
     assert_eq!(pivot.copy().await.expect("copied again").objects, 9);
+    restless.abort();
     assert!(paused(&source).await && paused(&target).await, "nobody acts while both are paused");
     pivot.switch().await.expect("switched");
     assert!(paused(&source).await && !paused(&target).await);

@@ -30,6 +30,8 @@ const CLUSTERCTL_CORE: &str = "clusterctl.cluster.x-k8s.io/core";
 const AT_ONCE: usize = 16;
 /// Pause between two looks.
 const TICK: Duration = Duration::from_millis(100);
+/// How often an object is replaced again that somebody else wrote meanwhile.
+const REPLACE_AGAIN: u32 = 10;
 
 /// Why a move stopped.
 #[derive(Debug, thiserror::Error)]
@@ -222,7 +224,7 @@ impl Pivot {
             Err(error) => return Err(failed()(error)),
         };
         if let Some(status) = item.object.data.get("status").filter(|status| !status.is_null()) {
-            let written = write_status(&api, &made, status).await.map_err(failed())?;
+            let written = write_status(&api, &made.name_any(), status).await.map_err(failed())?;
             // Compared with what the API took; the target's controllers may report anew at once.
             if graph::status_hash(&written) != graph::status_hash(&item.object) {
                 return Err(PivotError::Differs { object: key, part: "status" });
@@ -246,30 +248,25 @@ impl Pivot {
     }
 }
 
-/// Replaces what an earlier attempt left.
+/// Replaces what an earlier attempt left; again when another writer was faster.
 async fn replace(api: &Api<DynamicObject>, wanted: &DynamicObject) -> Result<DynamicObject, kube::Error> {
     let name = wanted.name_any();
     let mut object = wanted.clone();
-    object.metadata.resource_version = api.get(&name).await?.metadata.resource_version;
-    api.replace(&name, &PostParams::default(), &object).await
-}
-
-/// Writes a status as it is; on a conflict with another writer, again.
-async fn write_status(
-    api: &Api<DynamicObject>,
-    made: &DynamicObject,
-    status: &Value,
-) -> Result<DynamicObject, kube::Error> {
-    let mut object = made.clone();
-    let name = made.name_any();
-    for _ in 0..5 {
-        object.data["status"] = status.clone();
-        match api.replace_status(&name, &PostParams::default(), &object).await {
-            Err(kube::Error::Api(error)) if error.code == 409 => object = api.get(&name).await?,
+    let mut tries = 0;
+    loop {
+        object.metadata.resource_version = api.get(&name).await?.metadata.resource_version;
+        match api.replace(&name, &PostParams::default(), &object).await {
+            Err(kube::Error::Api(error)) if error.code == 409 && tries < REPLACE_AGAIN => tries += 1,
             other => return other,
         }
     }
-    api.replace_status(&name, &PostParams::default(), &object).await
+}
+
+/// Writes a status as a whole, whoever else writes: the controllers there report on what they see appear.
+async fn write_status(api: &Api<DynamicObject>, name: &str, status: &Value) -> Result<DynamicObject, kube::Error> {
+    let whole = serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": status }]));
+    let patch: Patch<()> = Patch::Json(whole.map_err(kube::Error::SerdeError)?);
+    api.patch_status(name, &PatchParams::default(), &patch).await
 }
 
 fn cluster_kind() -> ApiResource {
