@@ -12,6 +12,7 @@ use windlass_spec::node_config::{
 
 use super::Context;
 use crate::board::Board;
+use crate::balancer::pool::Pool;
 use crate::host::command::MemoryCommands;
 use crate::host::units::MemoryUnits;
 use crate::host::{Host, Root};
@@ -151,6 +152,7 @@ impl Machine {
         }];
         self.config.etcd = Some(EtcdMember {
             cluster: "main".into(),
+            api_servers: Arc::new(Pool::new("lab-cp-a")),
             name: "etcd-a".into(),
             volume: "etcd-main".into(),
             form_manifest: matches!(permit, EtcdPermit::Form { .. }).then(|| "form".into()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use windlass_spec::node_config::{HookPoint, NodeConfig, NodeSecrets, SealedNodeConfig};
 
+use crate::balancer::pool::Pool;
 use crate::board::Board;
 use crate::host::Host;
 use crate::ledger::LedgerStore;
@@ -44,6 +45,8 @@ pub struct Context {
     pub ledger: LedgerStore,
     /// What the machine must be.
     pub sealed: Arc<SealedNodeConfig>,
+    /// The API servers behind the balancer.
+    pub api_servers: Arc<Pool>,
 }
 
 impl Context {
