@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use windlass_spec::identity::{ClusterId, FormAttempt};
+use windlass_spec::identity::{ClusterId, FormAttempt, Generation};
 use windlass_spec::node_config::SealedNodeConfig;
 use windlass_spec::report::ConfigSeen;
 
@@ -26,6 +26,9 @@ pub struct Ledger {
     pub cluster_id: Option<ClusterId>,
     /// The newest configuration taken up.
     pub config: Option<ConfigSeen>,
+    /// Generation of the newest list of etcd members taken up.
+    #[serde(default)]
+    pub members_generation: Option<Generation>,
     /// What is known of etcd's forming.
     pub etcd: Option<EtcdRecord>,
     /// Volumes by name.
@@ -180,6 +183,8 @@ impl LedgerStore {
                 hash: config.hash.clone(),
             });
         })
+            let members = config.config.etcd.as_ref().map(|member| member.members_generation);
+            ledger.members_generation = members.or(ledger.members_generation);
     }
 }
 
