@@ -40,6 +40,12 @@ pub struct Ledger {
     /// First-boot scripts that ran, by name.
     #[serde(default)]
     pub first_boot: BTreeSet<String>,
+    /// Users whose keys and rights the agent laid.
+    #[serde(default)]
+    pub logins: BTreeSet<String>,
+    /// Did the agent start the SSH server, so that it is the agent's to stop?
+    #[serde(default)]
+    pub ssh_server: bool,
     /// API servers last seen, `ADDRESS:PORT`.
     #[serde(default)]
     pub api_servers: Vec<String>,

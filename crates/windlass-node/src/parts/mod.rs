@@ -23,6 +23,7 @@ pub mod manifests;
 pub mod modules;
 pub mod resolvers;
 pub mod sysctls;
+pub mod ssh;
 pub mod time;
 pub mod trust;
 pub mod units;
@@ -101,6 +102,7 @@ fn ground_tasks(cx: &Context) -> Vec<Task<'_>> {
         Task::new("resolvers", || resolvers::apply(cx)).after(first),
         Task::new("users", || users::apply(cx)).after(first),
         Task::new("files", || files::apply(cx)).after(["users"]),
+        Task::new("ssh", || ssh::apply(cx)).after(["users"]),
         Task::new("trusted-authorities", || trust::apply(cx)).after(first),
         Task::new("time", || time::apply(cx)).after(first),
         Task::new("certificates", || certificates::apply(cx)).after(first),
