@@ -64,7 +64,7 @@ pub struct EtcdRecord {
 }
 
 /// What is known of a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VolumeRecord {
     /// UUID of its file system.
@@ -183,14 +183,14 @@ impl LedgerStore {
         files::replace_durably(&path, &text, 0o600).map_err(|source| LedgerError::Write { path, source })?;
         self.update(|ledger| {
             ledger.cluster_id = Some(config.config.cluster_id.clone());
+            let members = config.config.etcd.as_ref().map(|member| member.members_generation);
+            ledger.members_generation = members.or(ledger.members_generation);
             ledger.config = Some(ConfigSeen {
                 epoch: config.config.epoch,
                 generation: config.config.generation,
                 hash: config.hash.clone(),
             });
         })
-            let members = config.config.etcd.as_ref().map(|member| member.members_generation);
-            ledger.members_generation = members.or(ledger.members_generation);
     }
 }
 
