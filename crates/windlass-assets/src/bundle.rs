@@ -179,8 +179,13 @@ impl Bundle {
 
     /// Path of a program on this computer (`kube-apiserver`, `etcd`, `kubectl`).
     pub fn program(&self, name: &str) -> Option<PathBuf> {
+        self.path_of(name).map(|path| self.folder.join(path))
+    }
+
+    /// Path of a program in the bundle.
+    fn path_of(&self, name: &str) -> Option<&str> {
         let program = |path: &&String| path.starts_with("bin/") && path.rsplit('/').next() == Some(name);
-        self.lock.files.keys().find(program).map(|path| self.folder.join(path))
+        self.lock.files.keys().find(program).map(String::as_str)
     }
 
     /// Folders of its images' OCI layouts.
@@ -210,6 +215,17 @@ impl Bundle {
             .lock
             .verify(&self.folder)
             .map_err(|source| BundleError::Read { folder: self.folder.clone(), source })?;
+        self.refuse_damaged(damages)
+    }
+
+    /// Reads these programs again, before they are run, and refuses, by name, each that is not what it was. Names it does
+    /// not have are passed over.
+    pub fn verify_programs(&self, names: &[&str]) -> Result<(), BundleError> {
+        let paths: Vec<&str> = names.iter().filter_map(|name| self.path_of(name)).collect();
+        self.refuse_damaged(self.lock.verify_some(&self.folder, &paths))
+    }
+
+    fn refuse_damaged(&self, damages: Vec<Damage>) -> Result<(), BundleError> {
         if damages.is_empty() { Ok(()) } else { Err(BundleError::Damaged { folder: self.folder.clone(), damages }) }
     }
 

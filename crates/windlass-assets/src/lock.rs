@@ -197,6 +197,14 @@ impl Lock {
         Ok(damages)
     }
 
+    /// Compares just these files of a bundle's folder, by their paths in it; names all damage, in order of path.
+    pub fn verify_some(&self, folder: &Path, paths: &[&str]) -> Vec<Damage> {
+        let wanted = self.files.iter().filter(|(path, _)| paths.contains(&path.as_str()));
+        let checks: Vec<Check<'_>> =
+            wanted.map(|(path, entry)| Check { name: path.clone(), path: folder.join(path), entry }).collect();
+        self.compare(&checks)
+    }
+
     /// Compares the installed files below a machine's root (`/` on the machine itself). With `only`, just those whose
     /// absolute paths are named; a named path the bundle does not install is an extra.
     pub fn verify_installed(&self, root: &Path, only: Option<&[&str]>) -> Vec<Damage> {

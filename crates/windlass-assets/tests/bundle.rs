@@ -189,6 +189,16 @@ fn a_damaged_bundle_is_named_and_made_again() {
 }
 
 #[test]
+fn programs_are_read_again_before_they_are_run() {
+    let world = World::new();
+    let bundle = world.build().unwrap();
+    world.replace(&bundle.folder().join("bin/goodbye"), b"program g00dbye\n");
+    bundle.verify_programs(&["hello", "no-such-program"]).expect("only what is run is read");
+    let text = bundle.verify_programs(&["hello", "goodbye"]).unwrap_err().to_string();
+    assert!(text.contains("bin/goodbye was changed: expected sha256:") && !text.contains("bin/hello"), "{text}");
+}
+
+#[test]
 fn a_swapped_lock_is_refused() {
     let world = World::new();
     let bundle = world.build().unwrap();

@@ -204,7 +204,13 @@ impl Agent {
     }
 
     fn context(&self, sealed: Arc<SealedNodeConfig>) -> Context {
-        Context { host: self.host.clone(), board: self.board.clone(), ledger: self.ledger.clone(), sealed }
+        Context {
+            host: self.host.clone(),
+            board: self.board.clone(),
+            ledger: self.ledger.clone(),
+            api_servers: Arc::clone(self.balancer.pool()),
+            sealed,
+        }
     }
 
     /// Everything one configuration asks for, until `shutdown`.

@@ -31,6 +31,12 @@ pub enum PartError {
     /// The ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// Files of the bundle that are not what its lock says.
+    #[error("files of the bundle are damaged or were swapped, so nothing of it is started: {}; replace the machine, or put the right files back", files.join("; "))]
+    Damaged {
+        /// Each, with what is wrong.
+        files: Vec<String>,
+    },
     /// A volume that may not be used.
     #[error("volume {volume}: {reason}")]
     Volume {

@@ -105,17 +105,13 @@ fn has_port(address: &str) -> bool {
 }
 
 /// An open connection to one server.
-pub struct Connection {
+struct Connection {
     address: String,
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl Connection {
-    /// Opens one.
-    ///
-    /// # Errors
-    /// When there is no server, or not the right one, in time.
-    pub async fn open(address: &str, tls: &Arc<rustls::ClientConfig>, timeout: Duration) -> Result<Self, HttpError> {
+    async fn open(address: &str, tls: &Arc<rustls::ClientConfig>, timeout: Duration) -> Result<Self, HttpError> {
         let timed_out = |_| HttpError::Timeout { address: address.to_owned(), timeout };
         tokio::time::timeout(timeout, Self::connect(address, tls)).await.map_err(timed_out)?
     }
@@ -139,16 +135,11 @@ impl Connection {
         Ok(Self { address: address.to_owned(), sender })
     }
 
-    /// Can another request be sent?
-    pub fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         !self.sender.is_closed()
     }
 
-    /// Sends a request and reads the whole answer.
-    ///
-    /// # Errors
-    /// When the connection ends or the time is over.
-    pub async fn send(
+    async fn send(
         &mut self,
         method: Method,
         path: &str,
@@ -176,6 +167,42 @@ impl Connection {
         tokio::time::timeout(timeout, exchange)
             .await
             .unwrap_or_else(|_| Err(HttpError::Timeout { address: address.clone(), timeout }))
+    }
+}
+
+/// A server asked over one connection, which is kept and opened anew when it has ended.
+pub struct Kept {
+    address: String,
+    tls: Arc<rustls::ClientConfig>,
+    connect: Duration,
+    open: Option<Connection>,
+}
+
+impl Kept {
+    /// For this `HOST:PORT`; nothing is opened yet. `connect` is how long opening may take.
+    pub fn new(address: &str, tls: Arc<rustls::ClientConfig>, connect: Duration) -> Self {
+        Self { address: address.to_owned(), tls, connect, open: None }
+    }
+
+    /// Sends a request and reads the whole answer.
+    ///
+    /// # Errors
+    /// When there is no connection to be had, it ends, or the time is over.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        bearer: Option<&str>,
+        body: Vec<u8>,
+        timeout: Duration,
+    ) -> Result<Answer, HttpError> {
+        let mut connection = match self.open.take().filter(Connection::is_open) {
+            Some(connection) => connection,
+            None => Connection::open(&self.address, &self.tls, self.connect).await?,
+        };
+        let answer = connection.send(method, path, bearer, body, timeout).await?;
+        self.open = Some(connection);
+        Ok(answer)
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use windlass_spec::identity::{ClusterId, FormAttempt};
+use windlass_spec::identity::{ClusterId, FormAttempt, Generation};
 use windlass_spec::node_config::SealedNodeConfig;
 use windlass_spec::report::ConfigSeen;
 
@@ -26,6 +26,9 @@ pub struct Ledger {
     pub cluster_id: Option<ClusterId>,
     /// The newest configuration taken up.
     pub config: Option<ConfigSeen>,
+    /// Generation of the newest list of etcd members taken up.
+    #[serde(default)]
+    pub members_generation: Option<Generation>,
     /// What is known of etcd's forming.
     pub etcd: Option<EtcdRecord>,
     /// Volumes by name.
@@ -37,6 +40,12 @@ pub struct Ledger {
     /// First-boot scripts that ran, by name.
     #[serde(default)]
     pub first_boot: BTreeSet<String>,
+    /// Users whose keys and rights the agent laid.
+    #[serde(default)]
+    pub logins: BTreeSet<String>,
+    /// Did the agent start the SSH server, so that it is the agent's to stop?
+    #[serde(default)]
+    pub ssh_server: bool,
     /// API servers last seen, `ADDRESS:PORT`.
     #[serde(default)]
     pub api_servers: Vec<String>,
@@ -55,7 +64,7 @@ pub struct EtcdRecord {
 }
 
 /// What is known of a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VolumeRecord {
     /// UUID of its file system.
@@ -174,6 +183,8 @@ impl LedgerStore {
         files::replace_durably(&path, &text, 0o600).map_err(|source| LedgerError::Write { path, source })?;
         self.update(|ledger| {
             ledger.cluster_id = Some(config.config.cluster_id.clone());
+            let members = config.config.etcd.as_ref().map(|member| member.members_generation);
+            ledger.members_generation = members.or(ledger.members_generation);
             ledger.config = Some(ConfigSeen {
                 epoch: config.config.epoch,
                 generation: config.config.generation,

@@ -1,5 +1,5 @@
 //! Real machines of the local provider, in a state folder of the test's own: what every place must do, power loss, and
-//! nothing left behind. Needs root; where it is missing, the tests say so and pass over.
+//! nothing left behind. Needs root; without it the tests say so and pass over, but fail in CI.
 
 mod conformance;
 
@@ -13,6 +13,7 @@ use windlass_providers::local::{Client, Paths, survey};
 use windlass_providers::ports::{Inventory, Machine, MachineState, Provider, ProviderError, VolumeWanted};
 use windlass_spec::boot_stub::BootStub;
 use windlass_spec::identity::Slot;
+use windlass_testkit::needs;
 
 use conformance::{machine, network, scope};
 
@@ -165,14 +166,6 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("passed over: machines on this computer need root");
-    }
-    root
-}
-
 /// A minimal root, made once in the cache folder of the person who runs the tests.
 fn lay_image(paths: &Paths) {
     let cache = Paths::from_environment().expect("a cache folder").cache().join("test-images");
@@ -216,7 +209,7 @@ fn lasting(inventory: &Inventory) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn real_machines_do_what_every_place_must_do() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let world = World::new().await;
@@ -243,7 +236,7 @@ async fn assert_nothing_left(mut world: World) {
 /// Two machines, a volume, names, the endpoint; power loss of everything; the same again; delete; nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_loss_changes_nothing() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let mut world = World::new().await;
@@ -347,7 +340,7 @@ async fn a_power_loss_changes_nothing() {
 /// it refuses at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_endpoint_leads_to_ready_servers_only() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let mut world = World::new().await;
@@ -417,7 +410,7 @@ fn report(world: &World, machine: &str, api_server_ready: bool) {
 /// The mutual-TLS side: an owner's credential reaches its cluster, and that alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn owners_elsewhere_reach_their_own_cluster_only() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let world = World::new().await;

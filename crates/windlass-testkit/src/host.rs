@@ -26,6 +26,7 @@ impl HostInventory {
         kinds.insert("cgroups", cgroups());
         kinds.insert("processes", processes());
         kinds.insert("units", units());
+        kinds.insert("limits", limits());
         kinds.insert("nspawn", entries(Path::new("/run/systemd/nspawn")));
         kinds.insert("files", folders.iter().flat_map(|folder| files(folder)).collect());
         Self { kinds }
@@ -89,6 +90,14 @@ fn cgroups() -> BTreeSet<String> {
         ours.map(move |name| hierarchy.join(name).display().to_string()).collect::<Vec<_>>()
     });
     groups.collect()
+}
+
+/// Kernel limits that Windlass raises while it has machines.
+fn limits() -> BTreeSet<String> {
+    let folder = Path::new("/proc/sys/fs/inotify");
+    let value = |name: &str| fs_err::read_to_string(folder.join(name)).unwrap_or_default().trim().to_owned();
+    let limits = entries(folder).into_iter().filter(|name| name.starts_with("max_user_"));
+    limits.map(|name| format!("{name} is {}", value(&name))).collect()
 }
 
 fn units() -> BTreeSet<String> {

@@ -79,7 +79,9 @@ fn finish(bundle: &Bundle, cache: &Cache, listener: &dyn Listener) -> Result<Con
     Ok(Content { programs: programs(bundle)?, release: image.release(), image: image.id().to_owned() })
 }
 
+/// The bootstrap plane's programs, read again before they are run: a damaged or swapped one is refused by name.
 fn programs(bundle: &Bundle) -> Result<Programs, ContentError> {
+    bundle.verify_programs(&["etcd", "kube-apiserver", "kube-controller-manager"])?;
     let path = |program: &'static str| {
         let found = bundle.program(program).and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
         found.ok_or(ContentError::Program { program })

@@ -171,6 +171,23 @@ spec:
         self.kubectl(&line)
     }
 
+    /// Runs a command inside a machine; its output.
+    ///
+    /// # Errors
+    /// When it fails; with all it said.
+    pub fn inside(&self, machine: &str, command: &[&str]) -> Result<String> {
+        let line: Vec<&str> = ["machine", "shell", machine, "--"].iter().chain(command).copied().collect();
+        self.sandbox.ok(60, &line)
+    }
+
+    /// A file of a machine.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn file(&self, machine: &str, path: &str) -> Result<String> {
+        self.inside(machine, &["cat", path])
+    }
+
     /// `etcdctl` on a control-plane machine, with the machine's own client certificate.
     ///
     /// # Errors
@@ -183,9 +200,9 @@ spec:
             format!("--cert={keys}/apiserver-etcd-client.crt"),
             format!("--key={keys}/apiserver-etcd-client.key"),
         ];
-        let line = ["machine", "shell", machine, "--", "etcdctl"].into_iter();
-        let line: Vec<&str> = line.chain(flags.iter().map(String::as_str)).chain(arguments.iter().copied()).collect();
-        self.sandbox.ok(60, &line)
+        let flags = flags.iter().map(String::as_str);
+        let line: Vec<&str> = ["etcdctl"].into_iter().chain(flags).chain(arguments.iter().copied()).collect();
+        self.inside(machine, &line)
     }
 
     /// What `windlass status` and the machines say, for a failed check's message.

@@ -23,6 +23,15 @@ pub struct Sandbox {
     before: HostInventory,
 }
 
+/// A process of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Its command line, the program first.
+    pub arguments: Vec<String>,
+    /// Its environment, `NAME=VALUE`.
+    pub environment: Vec<String>,
+}
+
 /// What a command said.
 #[derive(Debug)]
 pub struct Said {
@@ -97,15 +106,30 @@ impl Sandbox {
         self.cache_home.join("windlass")
     }
 
+    /// What `HOME` is for its commands.
+    pub fn home(&self) -> PathBuf {
+        self.folder.join("home")
+    }
+
     /// The process of one of Windlass's daemons: hostd, or one inside a machine.
     pub fn daemon(&self, command: &str) -> Option<i32> {
         let runs = |pid: &i32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let mut words = line.split(|byte| *byte == 0);
-            let windlass = words.next().is_some_and(|program| String::from_utf8_lossy(program).contains("windlass"));
-            windlass && words.next() == Some(command.as_bytes())
+            let words = words(*pid, "cmdline");
+            words.first().is_some_and(|program| program.contains("windlass"))
+                && words.get(1).map(String::as_str) == Some(command)
         };
         self.processes().into_iter().chain(self.members()).find(runs)
+    }
+
+    /// A program that runs in its machines: command line and environment of each process of it.
+    pub fn running(&self, program: &str) -> Vec<Running> {
+        let processes = self
+            .members()
+            .into_iter()
+            .map(|pid| Running { arguments: words(pid, "cmdline"), environment: words(pid, "environ") });
+        let is_of =
+            |process: &Running| process.arguments.first().is_some_and(|path| path.rsplit('/').next() == Some(program));
+        processes.filter(is_of).collect()
     }
 
     /// Six digits that everything on the host of this sandbox carries.
@@ -184,11 +208,15 @@ impl Sandbox {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.work());
         command.env("XDG_STATE_HOME", self.folder.join("state")).env("XDG_CACHE_HOME", &self.cache_home);
-        command.env("HOME", self.folder.join("home")).env_remove("KUBECONFIG");
+        command.env("HOME", self.home()).env_remove("KUBECONFIG");
         command
     }
 
-    fn run(&self, program: &Path, seconds: u64, arguments: &[&str], input: &[u8]) -> Result<Said> {
+    /// Runs any program with this sandbox's environment and these bytes as its standard input; `seconds` at most.
+    ///
+    /// # Errors
+    /// When it cannot be run or does not end in time.
+    pub fn run(&self, program: &Path, seconds: u64, arguments: &[&str], input: &[u8]) -> Result<Said> {
         let mut files = [tempfile::tempfile()?, tempfile::tempfile()?, tempfile::tempfile()?];
         std::io::Write::write_all(&mut files[0], input)?;
         std::io::Seek::rewind(&mut files[0])?;
@@ -287,6 +315,13 @@ impl Drop for Sandbox {
         }
         self.sweep();
     }
+}
+
+/// The words of a file of `/proc/PID` that separates them by zeros.
+fn words(pid: i32, file: &str) -> Vec<String> {
+    let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let words = text.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 fn pids() -> Vec<i32> {

@@ -24,7 +24,8 @@ pub(super) const ROOT: &str = "root";
 /// The store below a base or image.
 pub(super) const STORE: &str = "containerd";
 
-/// What Debian's packages leave that must differ on each machine, or that starts a server nobody asked for.
+/// What Debian's packages leave that must differ on each machine, or that starts a server nobody asked for: the SSH server
+/// is the agent's to start, when there are users with keys.
 const REMOVED: [&str; 7] = [
     "etc/hostname",
     "etc/machine-id",

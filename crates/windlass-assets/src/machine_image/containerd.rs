@@ -17,6 +17,9 @@ use crate::digest::Digest;
 use crate::oci::{self, OciError};
 use crate::tool::{Running, Tool, ToolError};
 
+/// What is run of the bundle to fill a store. Whoever fills one has verified them.
+pub(super) const PROGRAMS: [&str; 3] = ["containerd", "ctr", "crictl"];
+
 /// Keeps images from kubelet's garbage collection: they could not be pulled again.
 const PINNED: &str = "io.cri-containerd.pinned=pinned";
 

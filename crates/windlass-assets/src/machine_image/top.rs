@@ -34,6 +34,7 @@ pub(super) fn make(
     progress: &dyn Progress,
 ) -> Result<MachineImage, MachineImageError> {
     step(progress, STEP, || {
+        bundle.verify_programs(&containerd::PROGRAMS)?;
         let work = lock.work_folder("top").map_err(MachineImageError::Write)?;
         make_lower(binary, &work.join(LOWER)).map_err(MachineImageError::Write)?;
 

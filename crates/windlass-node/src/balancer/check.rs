@@ -11,7 +11,7 @@ use hyper::Method;
 use tokio::task::JoinHandle;
 
 use super::pool::{Health, Pool};
-use crate::http::Connection;
+use crate::http::Kept;
 
 const WHEN_READY: Duration = Duration::from_millis(1000);
 const WHEN_NOT: Duration = Duration::from_millis(200);
@@ -52,10 +52,10 @@ impl Drop for Checkers {
 }
 
 async fn check(pool: Arc<Pool>, address: String, tls: Arc<rustls::ClientConfig>) {
-    let mut kept: Option<Connection> = None;
+    let mut server = Kept::new(&address, tls, TIMEOUT);
     let mut missed = 0;
     loop {
-        let health = ask(&address, &tls, &mut kept).await;
+        let health = ask(&mut server).await;
         missed = if health == Health::Dead { missed + 1 } else { 0 };
         if health != Health::Dead || missed >= MISSED {
             pool.report(&address, health);
@@ -66,19 +66,10 @@ async fn check(pool: Arc<Pool>, address: String, tls: Arc<rustls::ClientConfig>)
     }
 }
 
-async fn ask(address: &str, tls: &Arc<rustls::ClientConfig>, kept: &mut Option<Connection>) -> Health {
-    let mut connection = match kept.take().filter(Connection::is_open) {
-        Some(connection) => connection,
-        None => match Connection::open(address, tls, TIMEOUT).await {
-            Ok(connection) => connection,
-            Err(_) => return Health::Dead,
-        },
-    };
-    match connection.send(Method::GET, "/readyz", None, Vec::new(), TIMEOUT).await {
-        Ok(answer) => {
-            *kept = Some(connection);
-            if answer.status.is_success() { Health::Ready } else { Health::Unready }
-        }
+async fn ask(server: &mut Kept) -> Health {
+    match server.send(Method::GET, "/readyz", None, Vec::new(), TIMEOUT).await {
+        Ok(answer) if answer.status.is_success() => Health::Ready,
+        Ok(_) => Health::Unready,
         Err(_) => Health::Dead,
     }
 }

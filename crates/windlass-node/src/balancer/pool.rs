@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How a server is.
+/// How a server is, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
     /// Answers that it is ready.
@@ -183,6 +183,17 @@ impl Pool {
         hasher.finish()
     }
 
+    /// Waits until a server is of this health or better.
+    pub async fn until(&self, health: Health) {
+        loop {
+            let changed = self.changed();
+            if self.state().servers.values().any(|server| server.health <= health) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// Resolves at the next change after this call.
     pub fn changed(&self) -> impl Future<Output = ()> + use<> {
         let mut reader = self.version.subscribe();
@@ -223,5 +234,20 @@ mod tests {
         pool.set(vec!["b".into(), "d".into()], None, None);
         assert_eq!(order(&pool), ["b", "d"]);
         assert!(gone.is_cancelled() && !kept.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_when_a_server_is_well_enough() {
+        let pool = Pool::new("m");
+        let is_over = async |health| {
+            let waited = tokio::time::timeout(std::time::Duration::from_millis(20), pool.until(health)).await;
+            waited.is_ok()
+        };
+        assert!(!is_over(Health::Unready).await, "no server");
+        pool.set(vec!["a".into()], None, None);
+        assert!(!is_over(Health::Unready).await, "not asked yet");
+        tokio::join!(pool.until(Health::Unready), async { pool.report("a", Health::Unready) });
+        assert!(!is_over(Health::Ready).await);
+        tokio::join!(pool.until(Health::Ready), async { pool.report("a", Health::Ready) });
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::{try_join, try_join_all};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{TryStreamExt as _, stream};
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
@@ -85,10 +85,10 @@ fn objects_of_release(cx: &Context) -> Result<Vec<DynamicObject>, PartError> {
 /// Creates what is not there and says how many that were; what is there is left alone.
 async fn create_missing(client: &Client, objects: &[DynamicObject]) -> Result<usize, PartError> {
     let there = present(client, objects).await?;
-    let missing: Vec<_> = objects.iter().filter(|object| !there.contains(&identity(object))).cloned().collect();
+    let missing: Vec<_> = objects.iter().filter(|object| !there.contains(&identity(object))).collect();
     let count = missing.len();
-    let created = missing.into_iter().map(|object| create(client.clone(), object));
-    stream::iter(created).buffer_unordered(SIDE_BY_SIDE).try_collect::<Vec<()>>().await?;
+    let missing = stream::iter(missing.into_iter().map(Ok));
+    missing.try_for_each_concurrent(SIDE_BY_SIDE, |object| create(client, object)).await?;
     Ok(count)
 }
 
@@ -116,13 +116,13 @@ async fn present(client: &Client, objects: &[DynamicObject]) -> Result<BTreeSet<
     Ok(try_join_all(lists).await?.into_iter().flatten().collect())
 }
 
-async fn create(client: Client, object: DynamicObject) -> Result<(), PartError> {
-    let api = kubernetes::api(&client, &object, &kubernetes::resource(&object)?);
-    match api.create(&PostParams::default(), &object).await {
+async fn create(client: &Client, object: &DynamicObject) -> Result<(), PartError> {
+    let api = kubernetes::api(client, object, &kubernetes::resource(object)?);
+    match api.create(&PostParams::default(), object).await {
         Ok(_) => Ok(()),
         // The API server or another control plane was faster.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(PartError::api(format!("creating {}", kubernetes::title(&object)))(error)),
+        Err(error) => Err(PartError::api(format!("creating {}", kubernetes::title(object)))(error)),
     }
 }
 

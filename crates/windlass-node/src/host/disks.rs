@@ -1,10 +1,10 @@
 //! Block devices: what is on them, by a low-level probe, and how they are formatted and mounted.
 //!
 //! Inputs: a device path, blkid, wipefs, mount. Outputs: [`Probe`] (blank only when nothing at all is there), mounts by
-//! device number and not by name.
+//! device number and not by name, and a mark at the end of a device by which a format that was cut short is known again.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,6 +43,14 @@ pub enum DiskError {
     /// Reading it.
     #[error("reading {}: {source}", path.display())]
     Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Writing to it.
+    #[error("writing to {}: {source}", path.display())]
+    Write {
         /// Which.
         path: PathBuf,
         /// Why.
@@ -129,6 +137,10 @@ fn parse_blkid(text: &str) -> Probe {
 }
 
 const MIB: u64 = 1 << 20;
+/// Bytes at the end of a device that no file system is made on: there lies the mark of a format that was begun.
+const TAIL: u64 = MIB;
+/// What a device writes whole or not at all.
+const SECTOR: usize = 512;
 
 fn ends_are_zero(device: &Device) -> Result<bool, DiskError> {
     let fail = |source| DiskError::Read { path: device.path.clone(), source };
@@ -145,15 +157,64 @@ fn ends_are_zero(device: &Device) -> Result<bool, DiskError> {
     Ok(true)
 }
 
-/// Makes an ext4 file system with this UUID. The caller has proven the device blank.
+/// Makes an ext4 file system with this UUID on all but the tail. The caller has proven that nothing is lost.
 ///
 /// # Errors
 /// When mkfs fails.
 pub async fn format(commands: &dyn Commands, device: &Device, uuid: &str) -> Result<(), DiskError> {
-    let path = device.path.display().to_string();
-    let args = ["-q", "-F", "-m", "0", "-E", "nodiscard,lazy_itable_init=1,lazy_journal_init=1", "-U", uuid, &path];
+    let (path, size) = (device.path.display().to_string(), format!("{}k", device.bytes.saturating_sub(TAIL) >> 10));
+    let options = "nodiscard,lazy_itable_init=1,lazy_journal_init=1";
+    let args = ["-q", "-F", "-m", "0", "-E", options, "-U", uuid, &path, &size];
     commands.succeed(Command::new("mkfs.ext4", args).timeout(Duration::from_secs(300))).await?;
     Ok(())
+}
+
+/// Writes a mark into the tail of a blank device; it is on the disk when this returns.
+///
+/// # Errors
+/// When writing fails or the text is longer than a sector.
+pub async fn mark(device: &Device, text: &str) -> Result<(), DiskError> {
+    let sector = sector(text).ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge));
+    write_tail(device, sector).await
+}
+
+/// Takes the mark away, once everything written before is on the disk.
+///
+/// # Errors
+/// When writing fails.
+pub async fn unmark(device: &Device) -> Result<(), DiskError> {
+    write_tail(device, Ok([0; SECTOR])).await
+}
+
+/// Does the device carry this very mark?
+///
+/// # Errors
+/// When it cannot be read.
+pub fn has_mark(device: &Device, text: &str) -> Result<bool, DiskError> {
+    let read = || {
+        let mut found = [0; SECTOR];
+        std::fs::File::open(&device.path)?.read_exact_at(&mut found, device.bytes.saturating_sub(TAIL))?;
+        Ok(Some(found) == sector(text))
+    };
+    read().map_err(|source| DiskError::Read { path: device.path.clone(), source })
+}
+
+fn sector(text: &str) -> Option<[u8; SECTOR]> {
+    let mut sector = [0; SECTOR];
+    sector.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+    Some(sector)
+}
+
+async fn write_tail(device: &Device, sector: io::Result<[u8; SECTOR]>) -> Result<(), DiskError> {
+    let (path, at) = (device.path.clone(), device.bytes.saturating_sub(TAIL));
+    let write = move || {
+        let file = std::fs::File::options().write(true).open(path)?;
+        file.sync_all()?;
+        file.write_all_at(&sector?, at)?;
+        file.sync_all()
+    };
+    let written = tokio::task::spawn_blocking(write).await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
+    written.map_err(|source| DiskError::Write { path: device.path.clone(), source })
 }
 
 /// Mounts a device.
@@ -222,5 +283,20 @@ mod tests {
         assert_eq!(find_mount(text, "/a b"), Some((7, 4)));
         assert_eq!(find_mount(text, "/mnt2"), Some((98, 0)));
         assert_eq!(find_mount(text, "/other"), None);
+    }
+
+    #[tokio::test]
+    async fn a_mark_is_found_again_and_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        std::fs::File::create(&path).unwrap().set_len(4 * MIB).unwrap();
+        let device = Device { path, bytes: 4 * MIB, number: (0, 0) };
+        assert!(ends_are_zero(&device).unwrap() && !has_mark(&device, "mine").unwrap());
+        mark(&device, "mine").await.unwrap();
+        assert!(has_mark(&device, "mine").unwrap() && !has_mark(&device, "min").unwrap());
+        assert!(!ends_are_zero(&device).unwrap(), "a device with a mark is not blank");
+        unmark(&device).await.unwrap();
+        assert!(ends_are_zero(&device).unwrap());
+        assert!(mark(&device, &"x".repeat(SECTOR + 1)).await.is_err());
     }
 }

@@ -72,6 +72,10 @@ pub trait Units: Send + Sync {
     async fn restart(&self, unit: &str) -> Result<(), UnitError>;
     /// Stops a unit and waits for the job's end.
     async fn stop(&self, unit: &str) -> Result<(), UnitError>;
+    /// Has a unit started at each start of the machine, as its file says.
+    async fn enable(&self, unit: &str) -> Result<(), UnitError>;
+    /// Takes that back.
+    async fn disable(&self, unit: &str) -> Result<(), UnitError>;
 }
 
 /// systemd of the running machine, over the system bus.
@@ -170,6 +174,19 @@ impl Units for Systemd {
     async fn stop(&self, unit: &str) -> Result<(), UnitError> {
         self.job(Job::Stop, unit).await
     }
+
+    async fn enable(&self, unit: &str) -> Result<(), UnitError> {
+        let (for_this_start_only, over_others) = (false, false);
+        let enabled =
+            self.manager().await?.enable_unit_files(vec![unit.to_owned()], for_this_start_only, over_others).await;
+        enabled.map(drop).map_err(bus_error("enable", unit))
+    }
+
+    async fn disable(&self, unit: &str) -> Result<(), UnitError> {
+        let for_this_start_only = false;
+        let disabled = self.manager().await?.disable_unit_files(vec![unit.to_owned()], for_this_start_only).await;
+        disabled.map(drop).map_err(bus_error("disable", unit))
+    }
 }
 
 /// An in-memory twin: starts always work, and what was asked is remembered.
@@ -185,9 +202,15 @@ impl MemoryUnits {
         self.asked.lock().map(|asked| asked.clone()).unwrap_or_default()
     }
 
-    fn note(&self, what: &str, unit: &str, active: &str) {
-        if let (Ok(mut asked), Ok(mut states)) = (self.asked.lock(), self.states.lock()) {
-            asked.push(format!("{what} {unit}"));
+    fn note(&self, what: String) {
+        if let Ok(mut asked) = self.asked.lock() {
+            asked.push(what);
+        }
+    }
+
+    fn turn(&self, what: &str, unit: &str, active: &str) {
+        self.note(format!("{what} {unit}"));
+        if let Ok(mut states) = self.states.lock() {
             states.insert(unit.to_owned(), UnitState { active: active.to_owned(), ..UnitState::default() });
         }
     }
@@ -196,9 +219,7 @@ impl MemoryUnits {
 #[async_trait]
 impl Units for MemoryUnits {
     async fn reload(&self) -> Result<(), UnitError> {
-        if let Ok(mut asked) = self.asked.lock() {
-            asked.push("reload".to_owned());
-        }
+        self.note("reload".to_owned());
         Ok(())
     }
 
@@ -207,17 +228,27 @@ impl Units for MemoryUnits {
     }
 
     async fn start(&self, unit: &str) -> Result<(), UnitError> {
-        self.note("start", unit, "active");
+        self.turn("start", unit, "active");
         Ok(())
     }
 
     async fn restart(&self, unit: &str) -> Result<(), UnitError> {
-        self.note("restart", unit, "active");
+        self.turn("restart", unit, "active");
         Ok(())
     }
 
     async fn stop(&self, unit: &str) -> Result<(), UnitError> {
-        self.note("stop", unit, "inactive");
+        self.turn("stop", unit, "inactive");
+        Ok(())
+    }
+
+    async fn enable(&self, unit: &str) -> Result<(), UnitError> {
+        self.note(format!("enable {unit}"));
+        Ok(())
+    }
+
+    async fn disable(&self, unit: &str) -> Result<(), UnitError> {
+        self.note(format!("disable {unit}"));
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use windlass_assets::{Digest, FileEntry, Lock};
 use windlass_spec::identity::{Epoch, Generation, Role, Slot};
 use windlass_spec::node_config::{
     Authority, Balancer, Certificate, DeviceSelector, EtcdMember, EtcdPeer, EtcdPermit, Kubelet, MachineIdentity,
@@ -11,6 +12,7 @@ use windlass_spec::node_config::{
 };
 
 use super::Context;
+use crate::balancer::pool::Pool;
 use crate::board::Board;
 use crate::host::command::MemoryCommands;
 use crate::host::units::MemoryUnits;
@@ -27,6 +29,7 @@ pub(crate) struct Machine {
     secrets: NodeSecrets,
 }
 
+/// A machine on which a bundle without files is installed.
 pub(crate) fn machine() -> Machine {
     let mut secrets = NodeSecrets::default();
     for authority in [Authority::Cluster, Authority::Etcd] {
@@ -34,13 +37,15 @@ pub(crate) fn machine() -> Machine {
         secrets.authorities.insert(authority, pair.certificate_pem);
         secrets.authority_keys.insert(authority, pair.key_pem);
     }
-    Machine {
+    let mut machine = Machine {
         directory: tempfile::tempdir().unwrap(),
         commands: Arc::default(),
         units: Arc::default(),
         config: config(),
         secrets,
-    }
+    };
+    machine.install(&[]);
+    machine
 }
 
 pub(crate) fn sealed() -> SealedNodeConfig {
@@ -110,12 +115,44 @@ impl Machine {
         change(&mut self.secrets);
     }
 
+    /// Lays programs and the lock of the bundle they are of, and names that bundle in the configuration.
+    pub(crate) fn install(&mut self, programs: &[(&str, &str)]) {
+        let mut lock = Lock {
+            format: Lock::FORMAT,
+            kubernetes: "1.2.3".into(),
+            recipe: Digest::of(b"recipe"),
+            toolchain: "go1.2.3".into(),
+            versions: Default::default(),
+            debian_packages: Default::default(),
+            images: Default::default(),
+            files: Default::default(),
+        };
+        for (path, content) in programs {
+            self.lay(path, content.as_bytes(), 0o755);
+            let name = path.rsplit('/').next().unwrap();
+            let entry = FileEntry {
+                sha256: Digest::of(content.as_bytes()),
+                size: content.len() as u64,
+                executable: true,
+                install: Some((*path).into()),
+            };
+            lock.files.insert(format!("bin/{name}"), entry);
+        }
+        self.lay(Lock::INSTALLED, &lock.to_bytes().unwrap(), 0o644);
+        self.config.bundle = lock.digest().unwrap().to_string();
+    }
+
+    fn lay(&self, path: &str, content: &[u8], mode: u32) {
+        crate::host::files::replace(self.path(path), content, mode, None).unwrap();
+    }
+
     pub(crate) fn context(&self) -> Context {
         let root = Root::new(self.directory.path());
         Context {
             host: Host { root: root.clone(), commands: self.commands.clone(), units: self.units.clone() },
             board: Board::new("lab-cp-a", "boot"),
             ledger: LedgerStore::open(&root).unwrap(),
+            api_servers: Arc::new(Pool::new("lab-cp-a")),
             sealed: Arc::new(SealedNodeConfig::seal(self.config.clone(), self.secrets.clone()).unwrap()),
         }
     }

@@ -5,13 +5,15 @@
 
 use std::time::Duration;
 
+use hyper::Method;
 use windlass_spec::node_config::Authority;
 
 use super::{Context, tls_bootstrap, unit_part, units};
+use crate::balancer::pool::Health;
 use crate::error::{Changes, PartError};
-use crate::http;
+use crate::http::{self, Kept};
 
-/// Each question costs a handshake, which a starting control plane on the same computer feels.
+/// Between two tries of a token that is not known yet: it tells nobody when it is.
 const PAUSE: Duration = Duration::from_millis(300);
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -41,9 +43,11 @@ async fn until_token_works(cx: &Context, part: &str) -> Result<(), PartError> {
     let authority =
         cx.secrets().authorities.get(&Authority::Cluster).ok_or_else(|| missing("there is no authority"))?;
     let tls = http::tls(authority, None).map_err(|error| missing(&error.to_string()))?;
-    let url = format!("https://{}/api", cx.config().balancer.listen);
+    let mut api = Kept::new(&cx.config().balancer.listen, tls, TIMEOUT);
+    cx.board.waiting(part, "an API server to answer");
     loop {
-        match http::get(&url, &tls, Some(&token), TIMEOUT).await {
+        cx.api_servers.until(Health::Unready).await;
+        match api.send(Method::GET, "/api", Some(&token), Vec::new(), TIMEOUT).await {
             Ok(answer) if answer.status.is_success() => return Ok(()),
             Ok(answer) if answer.status.as_u16() == 401 => {
                 cx.board.waiting(part, "the control plane to take this machine's join token");

@@ -13,18 +13,17 @@ use std::time::Duration;
 use fs_err as fs;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_spec::node_config::{Authority, NodeConfig, StaticPod};
+use windlass_spec::node_config::{NodeConfig, StaticPod};
 
 use super::{Context, units};
+use crate::balancer::pool::Health;
 use crate::error::{Changes, PartError};
 use crate::health::API_SERVER;
 use crate::host::files;
-use crate::{http, paths};
+use crate::paths;
 
 /// How long the first control plane may take until the others go on without it.
 const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(200);
-const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Annotation whose value changes with the files a pod depends on.
 pub const RESTART_ANNOTATION: &str = "windlass.dev/restart-on";
@@ -37,9 +36,11 @@ pub async fn apply(cx: &Context) -> Result<Changes, PartError> {
     let directory = cx.host.root.at(&cx.config().kubelet.manifest_dir);
     fs::create_dir_all(&directory).map_err(PartError::file(&directory))?;
     let mut changes = move_foreign(cx, &directory)?;
-    if follows_another(cx.config(), &directory) && tokio::time::timeout(PATIENCE, until_api_is_ready(cx)).await.is_err()
-    {
-        changes.push(format!("did not wait longer than {} s for the first API server", PATIENCE.as_secs()));
+    if follows_another(cx.config(), &directory) {
+        cx.board.waiting("manifests", "the first control plane's API server");
+        if tokio::time::timeout(PATIENCE, cx.api_servers.until(Health::Ready)).await.is_err() {
+            changes.push(format!("did not wait longer than {} s for the first API server", PATIENCE.as_secs()));
+        }
     }
     for pod in &cx.config().static_pods {
         let path = directory.join(file_name(&pod.name));
@@ -56,16 +57,6 @@ fn follows_another(config: &NodeConfig, directory: &Path) -> bool {
     let Some(member) = &config.etcd else { return false };
     let is_first = member.members.first().is_none_or(|first| first.name == member.name);
     !is_first && !directory.join(file_name(API_SERVER)).exists()
-}
-
-async fn until_api_is_ready(cx: &Context) {
-    cx.board.waiting("manifests", "the first control plane's API server");
-    let Some(authority) = cx.secrets().authorities.get(&Authority::Cluster) else { return };
-    let Ok(tls) = http::tls(authority, None) else { return };
-    let url = format!("https://{}/readyz", cx.config().balancer.listen);
-    while !http::get(&url, &tls, None, TIMEOUT).await.is_ok_and(|answer| answer.status.is_success()) {
-        tokio::time::sleep(PAUSE).await;
-    }
 }
 
 fn file_name(pod: &str) -> String {

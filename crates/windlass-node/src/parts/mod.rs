@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use windlass_spec::node_config::{HookPoint, NodeConfig, NodeSecrets, SealedNodeConfig};
 
+use crate::balancer::pool::Pool;
 use crate::board::Board;
 use crate::host::Host;
 use crate::ledger::LedgerStore;
@@ -20,7 +21,9 @@ pub mod hosts;
 pub mod kubelet;
 pub mod manifests;
 pub mod modules;
+pub mod programs;
 pub mod resolvers;
+pub mod ssh;
 pub mod sysctls;
 pub mod time;
 mod tls_bootstrap;
@@ -43,6 +46,8 @@ pub struct Context {
     pub board: Board,
     /// What must not be forgotten.
     pub ledger: LedgerStore,
+    /// The API servers behind the balancer.
+    pub api_servers: Arc<Pool>,
     /// What the machine must be.
     pub sealed: Arc<SealedNodeConfig>,
 }
@@ -98,8 +103,10 @@ fn ground_tasks(cx: &Context) -> Vec<Task<'_>> {
         Task::new("hosts", || hosts::apply(cx)).after(first),
         Task::new("resolvers", || resolvers::apply(cx)).after(first),
         Task::new("users", || users::apply(cx)).after(first),
+        Task::new("ssh", || ssh::apply(cx)).after(["users"]),
         Task::new("files", || files::apply(cx)).after(["users"]),
         Task::new("trusted-authorities", || trust::apply(cx)).after(first),
+        Task::new("programs", || programs::apply(cx)).after(first),
         Task::new("time", || time::apply(cx)).after(first),
         Task::new("certificates", || certificates::apply(cx)).after(first),
     ]
@@ -117,7 +124,7 @@ fn service_tasks(cx: &Context) -> Vec<Task<'_>> {
     let mut started = Vec::new();
     for unit in config.units.iter().filter(|unit| unit.name != config.kubelet.unit) {
         let part = unit_part(&unit.name);
-        tasks.push(Task::new(&part, move || units::apply(cx, unit)).after([before_containerd]));
+        tasks.push(Task::new(&part, move || units::apply(cx, unit)).after([before_containerd, "programs"]));
         started.push(part);
     }
     let laid = ["certificates", "files", "hosts", "resolvers"];
@@ -125,7 +132,11 @@ fn service_tasks(cx: &Context) -> Vec<Task<'_>> {
     let before_kubelet = hooks_part(HookPoint::BeforeKubelet);
     tasks.push(Task::new(before_kubelet, || hooks::apply(cx, HookPoint::BeforeKubelet)).after(started.clone()));
     let kubelet = unit_part(&config.kubelet.unit);
-    tasks.push(Task::new(kubelet, || kubelet::apply(cx)).after(started).after([before_kubelet, "certificates"]));
+    tasks.push(Task::new(kubelet, || kubelet::apply(cx)).after(started).after([
+        before_kubelet,
+        "certificates",
+        "programs",
+    ]));
     if let Some(member) = &config.etcd {
         let after = volumes.into_iter().chain(["certificates".to_owned(), "hosts".to_owned()]);
         tasks.push(Task::new(etcd::MANIFEST_PART, move || etcd::apply(cx, member)).after(after));

@@ -3,6 +3,11 @@
 //! Inputs: a device by tag, who owns it by the label inside, the ledger. Output: the volume mounted at its place.
 //! Anything that is neither blank nor ours is refused with what was found: a foreign cluster's, another slot's, an older
 //! copy of ours, a partition table, LVM, LUKS, any signature.
+//!
+//! A format that a power loss cuts leaves a device that is neither blank nor whole. So that it can be begun again without
+//! a doubt, the intent is noted twice before the first byte of a file system is written: in the ledger, and, while the
+//! device is still blank, on the device itself, at its end, where the file system does not reach. Only a device that
+//! carries the very mark the ledger knows is formatted again, and the mark goes when the file system is on the disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -154,17 +159,12 @@ async fn apply_device(cx: &Context, volume: &Volume, device: &Device) -> Result<
         None => {}
     }
     let mut changes = Changes::new();
-    let uuid = match disks::probe(cx.host.commands.as_ref(), device).await? {
-        Probe::Blank => {
-            changes.push(format!("formatted {}, which was blank", device.path.display()));
-            format_blank(cx, volume, device).await?
+    let uuid = match begun(cx, volume, device)? {
+        Some(uuid) => {
+            changes.push(format!("formatted {} again, which was cut short", device.path.display()));
+            format(cx, volume, device, uuid).await?
         }
-        Probe::Filesystem { kind, uuid } if kind == "ext4" => {
-            look_inside(cx, volume, device, &uuid).await?;
-            uuid
-        }
-        Probe::Filesystem { kind, .. } => return Err(not_blank(volume, device, &format!("a file system ({kind})"))),
-        Probe::Other(what) => return Err(not_blank(volume, device, &what)),
+        None => find_or_make(cx, volume, device, &mut changes).await?,
     };
     disks::mount(cx.host.commands.as_ref(), device, &at, "noatime").await?;
     changes.push(format!("mounted {} at {}", device.path.display(), volume.mount_point));
@@ -183,14 +183,56 @@ fn read_label(at: &Path) -> Result<Option<Label>, PartError> {
     Label::read(at).map_err(PartError::file(&at.join(LABEL)))
 }
 
-async fn format_blank(cx: &Context, volume: &Volume, device: &Device) -> Result<String, PartError> {
-    let uuid = random_uuid();
-    let serial = cx.ledger.get().volumes.get(&volume.name).map_or(0, |record| record.serial);
-    let record = VolumeRecord { uuid: uuid.clone(), serial, formatting: true };
+/// The UUID of the file system on the device: ours, or made because there is nothing at all.
+async fn find_or_make(
+    cx: &Context,
+    volume: &Volume,
+    device: &Device,
+    changes: &mut Changes,
+) -> Result<String, PartError> {
+    match disks::probe(cx.host.commands.as_ref(), device).await? {
+        Probe::Blank => {
+            let uuid = random_uuid();
+            begin(cx, volume, device, &uuid).await?;
+            changes.push(format!("formatted {}, which was blank", device.path.display()));
+            format(cx, volume, device, uuid).await
+        }
+        Probe::Filesystem { kind, uuid } if kind == "ext4" => {
+            look_inside(cx, volume, device, &uuid).await?;
+            Ok(uuid)
+        }
+        Probe::Filesystem { kind, .. } => Err(not_blank(volume, device, &format!("a file system ({kind})"))),
+        Probe::Other(what) => Err(not_blank(volume, device, &what)),
+    }
+}
+
+/// What stands at the end of a device while it is formatted.
+fn intent(cx: &Context, volume: &Volume, uuid: &str) -> String {
+    format!("windlass formats: cluster {} volume {} uuid {uuid}\n", cx.config().cluster_id, volume.name)
+}
+
+/// Notes that a blank device is about to be formatted.
+async fn begin(cx: &Context, volume: &Volume, device: &Device, uuid: &str) -> Result<(), PartError> {
     cx.ledger.update(|ledger| {
-        ledger.volumes.insert(volume.name.clone(), record);
+        let record = ledger.volumes.entry(volume.name.clone()).or_default();
+        *record = VolumeRecord { uuid: uuid.to_owned(), formatting: true, serial: record.serial };
     })?;
+    Ok(disks::mark(device, &intent(cx, volume, uuid)).await?)
+}
+
+/// The UUID of a format of this device that was begun here and did not end.
+fn begun(cx: &Context, volume: &Volume, device: &Device) -> Result<Option<String>, PartError> {
+    let record = cx.ledger.get().volumes.remove(&volume.name).filter(|record| record.formatting);
+    match record {
+        Some(VolumeRecord { uuid, .. }) => Ok(disks::has_mark(device, &intent(cx, volume, &uuid))?.then_some(uuid)),
+        None => Ok(None),
+    }
+}
+
+async fn format(cx: &Context, volume: &Volume, device: &Device, uuid: String) -> Result<String, PartError> {
+    cx.board.waiting(&volume_part(&volume.name), format!("{} to be formatted", device.path.display()));
     disks::format(cx.host.commands.as_ref(), device, &uuid).await?;
+    disks::unmark(device).await?;
     Ok(uuid)
 }
 

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use fs_err as fs;
 use windlass_spec::identity::Slot;
 use windlass_spec::node_config::{DeviceSelector, Volume};
+use windlass_testkit::needs;
 
 use super::volumes::{self, LABEL, Label};
 use super::{Context, fixture};
 use crate::error::{Changes, PartError};
 use crate::host::command::SystemCommands;
 use crate::host::disks;
+use crate::ledger::VolumeRecord;
 
 const MOUNT_POINT: &str = "/var/lib/windlass/volumes/etcd-main";
 const BYTES: u64 = 256 << 20;
@@ -21,14 +23,6 @@ fn sh(script: &str) -> String {
     let done = Command::new("sh").args(["-ec", script]).output().unwrap();
     assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
-}
-
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
 }
 
 /// A machine with one device at its tag.
@@ -108,7 +102,7 @@ impl Drop for Zoo {
 
 #[tokio::test]
 async fn a_blank_device_is_formatted_once_and_found_again() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let zoo = Zoo::new(BYTES);
@@ -123,7 +117,7 @@ async fn a_blank_device_is_formatted_once_and_found_again() {
 
 #[tokio::test]
 async fn r13_another_device_name_is_the_same_volume() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let mut zoo = Zoo::new(BYTES);
@@ -144,7 +138,7 @@ async fn r13_another_device_name_is_the_same_volume() {
 
 #[tokio::test]
 async fn b19_whatever_is_not_blank_is_left_alone() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let dirty = [
@@ -169,7 +163,7 @@ async fn b19_whatever_is_not_blank_is_left_alone() {
 
 #[tokio::test]
 async fn b19_too_small_is_refused() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let zoo = Zoo::new(16 << 20);
@@ -178,7 +172,7 @@ async fn b19_too_small_is_refused() {
 
 #[tokio::test]
 async fn a_foreign_clusters_and_a_stale_twin_are_refused() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let mut zoo = Zoo::new(BYTES);
@@ -200,7 +194,7 @@ async fn a_foreign_clusters_and_a_stale_twin_are_refused() {
 
 #[tokio::test]
 async fn a_format_cut_short_is_gone_on_with() {
-    if !is_root() {
+    if !needs::root() {
         return;
     }
     let zoo = Zoo::new(BYTES);
@@ -216,4 +210,65 @@ async fn a_format_cut_short_is_gone_on_with() {
         .unwrap();
     zoo.unmount();
     assert_eq!(zoo.apply().await.unwrap().len(), 1, "ours by its UUID: mounted, not formatted");
+}
+
+/// As a power loss leaves it: the intent noted, half of a file system written.
+fn cut_in_the_middle(zoo: &Zoo) {
+    let script =
+        "mkfs.ext4 -q -F DEV 261120k; dd if=/dev/zero of=DEV bs=1K seek=1 count=1 conv=notrunc status=none; sync";
+    sh(&script.replace("DEV", &zoo.device));
+}
+
+async fn intend(zoo: &Zoo, uuid: &str) {
+    let record = VolumeRecord { uuid: uuid.to_owned(), serial: 0, formatting: true };
+    let noted = zoo.context().ledger.update(|ledger| {
+        ledger.volumes.insert("etcd-main".to_owned(), record);
+    });
+    noted.unwrap();
+    let path = PathBuf::from(&zoo.device);
+    let device = disks::open(&path).unwrap().unwrap();
+    let mark = format!("windlass formats: cluster {} volume etcd-main uuid {uuid}\n", fixture::CLUSTER_ID);
+    disks::mark(&device, &mark).await.unwrap();
+}
+
+const UUID: &str = "6e4a7c0e-0000-4000-8000-000000000001";
+
+#[tokio::test]
+async fn a_format_cut_in_the_middle_is_begun_again() {
+    if !needs::root() {
+        return;
+    }
+    let zoo = Zoo::new(BYTES);
+    intend(&zoo, UUID).await;
+    assert!(zoo.apply().await.unwrap()[0].contains("again"), "nothing but the mark was written");
+    let left = sh(&format!("tail -c 1048576 {} | tr -d '\\0' | wc -c", zoo.device));
+    assert_eq!(left, "0", "the mark is gone");
+    assert_eq!(sh(&format!("blkid -p -o value -s UUID {}", zoo.device)), UUID);
+
+    let zoo = Zoo::new(BYTES);
+    intend(&zoo, UUID).await;
+    cut_in_the_middle(&zoo);
+    assert!(zoo.apply().await.unwrap()[0].contains("again"));
+    fs::write(zoo.at().join("kept"), "data").unwrap();
+    zoo.unmount();
+    assert_eq!(zoo.apply().await.unwrap().len(), 1, "mounted again, not formatted");
+    assert_eq!(fs::read_to_string(zoo.at().join("kept")).unwrap(), "data");
+}
+
+#[tokio::test]
+async fn a_device_without_the_mark_is_not_formatted_whatever_the_ledger_says() {
+    if !needs::root() {
+        return;
+    }
+    let mut zoo = Zoo::new(BYTES);
+    intend(&zoo, UUID).await;
+    zoo.attach("another", BYTES);
+    cut_in_the_middle(&zoo);
+    assert!(zoo.refusal().await.contains("is not blank"), "another device came to its place");
+
+    let zoo = Zoo::new(BYTES);
+    intend(&zoo, UUID).await;
+    cut_in_the_middle(&zoo);
+    zoo.context().ledger.update(|ledger| ledger.volumes.clear()).unwrap();
+    assert!(zoo.refusal().await.contains("is not blank"), "a mark that the ledger does not know");
 }

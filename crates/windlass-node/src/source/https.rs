@@ -14,7 +14,7 @@ use windlass_spec::node_config::SealedNodeConfig;
 use windlass_spec::report::NodeReport;
 
 use super::{ConfigSource, SourceError};
-use crate::http::{self, Answer, Connection, HttpError};
+use crate::http::{self, Answer, Kept};
 
 const CONNECT: Duration = Duration::from_secs(3);
 /// The source answers a poll within 30 s.
@@ -23,10 +23,8 @@ const SEND: Duration = Duration::from_secs(10);
 
 /// The source named by a boot stub.
 pub struct HttpsSource {
-    address: String,
-    tls: Arc<rustls::ClientConfig>,
-    polling: Mutex<Option<Connection>>,
-    reporting: Mutex<Option<Connection>>,
+    polling: Mutex<Kept>,
+    reporting: Mutex<Kept>,
 }
 
 impl HttpsSource {
@@ -37,25 +35,8 @@ impl HttpsSource {
     pub fn new(stub: &BootStub) -> Result<Self, SourceError> {
         let (address, _) = http::split(&stub.config_source)?;
         let tls = http::tls(&stub.ca, Some((&stub.certificate, &stub.key)))?;
-        Ok(Self { address, tls, polling: Mutex::default(), reporting: Mutex::default() })
-    }
-
-    async fn exchange(
-        &self,
-        kept: &Mutex<Option<Connection>>,
-        method: Method,
-        path: &str,
-        body: Vec<u8>,
-        timeout: Duration,
-    ) -> Result<Answer, HttpError> {
-        let mut kept = kept.lock().await;
-        let mut connection = match kept.take().filter(Connection::is_open) {
-            Some(connection) => connection,
-            None => Connection::open(&self.address, &self.tls, CONNECT).await?,
-        };
-        let answer = connection.send(method, path, None, body, timeout).await?;
-        *kept = Some(connection);
-        Ok(answer)
+        let kept = || Mutex::new(Kept::new(&address, Arc::clone(&tls), CONNECT));
+        Ok(Self { polling: kept(), reporting: kept() })
     }
 }
 
@@ -70,7 +51,7 @@ impl ConfigSource for HttpsSource {
             Some(hash) => format!("/v1/self/config?after={}", hash.replace(':', "%3A")),
             None => "/v1/self/config".to_owned(),
         };
-        let answer = self.exchange(&self.polling, Method::GET, &path, Vec::new(), POLL).await?;
+        let answer = self.polling.lock().await.send(Method::GET, &path, None, Vec::new(), POLL).await?;
         match answer.status {
             StatusCode::OK => Ok(Some(serde_json::from_slice(&answer.body)?)),
             StatusCode::NO_CONTENT => Ok(None),
@@ -80,7 +61,7 @@ impl ConfigSource for HttpsSource {
 
     async fn report(&self, report: &NodeReport) -> Result<(), SourceError> {
         let body = serde_json::to_vec(report)?;
-        let answer = self.exchange(&self.reporting, Method::PUT, "/v1/self/report", body, SEND).await?;
+        let answer = self.reporting.lock().await.send(Method::PUT, "/v1/self/report", None, body, SEND).await?;
         if answer.status.is_success() { Ok(()) } else { Err(refused("sending the report", &answer)) }
     }
 }

@@ -92,7 +92,7 @@ fn take_up(
     accepted: &watch::Sender<Option<std::sync::Arc<SealedNodeConfig>>>,
 ) -> Option<String> {
     let hash = config.hash.clone();
-    match order::judge(expected, ledger.get().config.as_ref(), &config) {
+    match order::judge(expected, &ledger.get(), &config) {
         Verdict::Same => None,
         Verdict::Refused(reason) => {
             tracing::warn!(hash, "configuration refused: {reason}");

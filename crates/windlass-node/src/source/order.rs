@@ -1,10 +1,11 @@
 //! Is a configuration for this machine, whole, and newer than what it has?
 //!
-//! Inputs: who the machine is, the newest configuration seen, the one offered. Output: a [`Verdict`] with its reason.
+//! Inputs: who the machine is, what its ledger knows, the configuration offered. Output: a [`Verdict`] with its reason.
 
 use windlass_spec::identity::ClusterId;
 use windlass_spec::node_config::{NodeConfig, SealedNodeConfig};
-use windlass_spec::report::ConfigSeen;
+
+use crate::ledger::Ledger;
 
 /// Who the machine is by its boot stub and ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,15 +28,15 @@ pub enum Verdict {
 }
 
 /// Judges a configuration.
-pub fn judge(expected: &Expected, seen: Option<&ConfigSeen>, offered: &SealedNodeConfig) -> Verdict {
-    match reason_against(expected, seen, offered) {
+pub fn judge(expected: &Expected, ledger: &Ledger, offered: &SealedNodeConfig) -> Verdict {
+    match reason_against(expected, ledger, offered) {
         Some(reason) => Verdict::Refused(reason),
-        None if seen.is_some_and(|seen| seen.hash == offered.hash) => Verdict::Same,
+        None if ledger.config.as_ref().is_some_and(|seen| seen.hash == offered.hash) => Verdict::Same,
         None => Verdict::New,
     }
 }
 
-fn reason_against(expected: &Expected, seen: Option<&ConfigSeen>, offered: &SealedNodeConfig) -> Option<String> {
+fn reason_against(expected: &Expected, ledger: &Ledger, offered: &SealedNodeConfig) -> Option<String> {
     let config = &offered.config;
     if config.format != NodeConfig::FORMAT {
         return Some(format!("it has format {}, this build knows {}", config.format, NodeConfig::FORMAT));
@@ -49,7 +50,18 @@ fn reason_against(expected: &Expected, seen: Option<&ConfigSeen>, offered: &Seal
     if !offered.is_intact() {
         return Some("its hash does not fit its content".to_owned());
     }
-    let seen = seen?;
+    older_members(ledger, config).or_else(|| stale(ledger, offered))
+}
+
+/// A list of etcd's members that is older than one this machine has seen, whoever hands it out: acting on it could undo
+/// a change of membership.
+fn older_members(ledger: &Ledger, config: &NodeConfig) -> Option<String> {
+    let (seen, offered) = (ledger.members_generation?, config.etcd.as_ref()?.members_generation);
+    (offered < seen).then(|| format!("its list of etcd members is of generation {offered}, {seen} was seen"))
+}
+
+fn stale(ledger: &Ledger, offered: &SealedNodeConfig) -> Option<String> {
+    let (seen, config) = (ledger.config.as_ref()?, &offered.config);
     let (had, has) = ((seen.epoch, seen.generation), (config.epoch, config.generation));
     if has < had {
         let ((epoch, generation), (had_epoch, had_generation)) = (has, had);
@@ -66,22 +78,25 @@ mod tests {
     use super::*;
     use crate::parts::fixture;
     use windlass_spec::identity::{Epoch, Generation};
+    use windlass_spec::node_config::EtcdPermit;
+    use windlass_spec::report::ConfigSeen;
 
     fn expected() -> Expected {
         Expected { cluster_id: fixture::CLUSTER_ID.into(), machine: "lab-cp-a".into() }
     }
 
-    fn seen(epoch: u64, generation: u64, hash: &str) -> ConfigSeen {
-        ConfigSeen { epoch: Epoch(epoch), generation: Generation(generation), hash: hash.into() }
+    fn seen(epoch: u64, generation: u64, hash: &str) -> Ledger {
+        let config = ConfigSeen { epoch: Epoch(epoch), generation: Generation(generation), hash: hash.into() };
+        Ledger { config: Some(config), ..Ledger::default() }
     }
 
     #[test]
     fn newer_is_taken_up_and_the_same_is_known() {
         let config = fixture::sealed();
-        assert_eq!(judge(&expected(), None, &config), Verdict::New);
-        assert_eq!(judge(&expected(), Some(&seen(1, 0, "x")), &config), Verdict::New);
-        assert_eq!(judge(&expected(), Some(&seen(0, 9, "x")), &config), Verdict::New);
-        assert_eq!(judge(&expected(), Some(&seen(1, 1, &config.hash)), &config), Verdict::Same);
+        assert_eq!(judge(&expected(), &Ledger::default(), &config), Verdict::New);
+        assert_eq!(judge(&expected(), &seen(1, 0, "x"), &config), Verdict::New);
+        assert_eq!(judge(&expected(), &seen(0, 9, "x"), &config), Verdict::New);
+        assert_eq!(judge(&expected(), &seen(1, 1, &config.hash), &config), Verdict::Same);
     }
 
     #[test]
@@ -91,13 +106,28 @@ mod tests {
         damaged.config.modules.push("x".into());
         let other = Expected { machine: "lab-cp-b".into(), ..expected() };
         for (verdict, word) in [
-            (judge(&expected(), Some(&seen(1, 2, "x")), &config), "stale"),
-            (judge(&expected(), Some(&seen(2, 1, "x")), &config), "stale"),
-            (judge(&expected(), Some(&seen(1, 1, "x")), &config), "two configurations"),
-            (judge(&expected(), None, &damaged), "hash"),
-            (judge(&other, None, &config), "is for lab-cp-a"),
+            (judge(&expected(), &seen(1, 2, "x"), &config), "stale"),
+            (judge(&expected(), &seen(2, 1, "x"), &config), "stale"),
+            (judge(&expected(), &seen(1, 1, "x"), &config), "two configurations"),
+            (judge(&expected(), &Ledger::default(), &damaged), "hash"),
+            (judge(&other, &Ledger::default(), &config), "is for lab-cp-a"),
         ] {
             assert!(matches!(&verdict, Verdict::Refused(reason) if reason.contains(word)), "{verdict:?}");
         }
+    }
+
+    #[test]
+    fn an_older_list_of_etcd_members_is_refused_even_of_a_newer_configuration() {
+        let mut machine = fixture::machine();
+        machine.etcd(EtcdPermit::Join { formed_by: "1".into() });
+        machine.change(|config| config.generation = Generation(9));
+        let offered = machine.context().sealed;
+        let knows = |generation| Ledger { members_generation: Some(Generation(generation)), ..seen(1, 1, "x") };
+        assert_eq!(judge(&expected(), &knows(1), &offered), Verdict::New);
+        let verdict = judge(&expected(), &knows(2), &offered);
+        assert!(
+            matches!(&verdict, Verdict::Refused(reason) if reason.contains("generation 1, 2 was seen")),
+            "{verdict:?}"
+        );
     }
 }

@@ -68,7 +68,7 @@ pub(super) async fn find(site: &Site, pointer: &Pointer, folder: &ClusterFolder)
     }
     match content::programs_of(&pointer.bundle, &site.cache) {
         Ok(programs) => Ok(Way::Management { client, programs }),
-        Err(_) => inventory("its bundle is not in the cache"),
+        Err(error) => inventory(&error.to_string()),
     }
 }
 

@@ -3,8 +3,12 @@
 //! Run by `make test`; by hand: `WINDLASS=target/release/windlass cargo test --release -p windlass-e2e -- NAME…`, where
 //! NAME is a part of a scenario's name. `WINDLASS_E2E_KEEP=1` leaves everything running to be looked at.
 
+mod commands;
+mod defaults;
+mod everything;
 mod failures;
 mod one_and_one;
+mod site;
 mod three_and_two;
 mod workloads;
 
@@ -20,6 +24,7 @@ fn probe() -> &'static Path {
 fn main() -> std::process::ExitCode {
     let mut runner = Runner::from_arguments();
     runner.scenario("one_and_one", one_and_one::run);
+    runner.scenario("everything", everything::run);
     runner.scenario("three_and_two", three_and_two::run);
     runner.scenario("nonsense_flag", failures::nonsense_flag);
     runner.scenario("volume_not_blank", failures::volume_not_blank);
