@@ -79,12 +79,14 @@ async fn own(context: &Context, set: Arc<MachineSet>, cluster: &Key) -> Result<A
     Ok(set)
 }
 
-/// Every name in the cluster that a new Machine must keep clear of.
+/// Every name in the cluster that a new Machine must keep clear of. The Secret of a deleted Machine outlives it until the
+/// garbage collector comes; its join token is spent, and a new machine of that name would be given it.
 fn names_taken(index: &Index, cluster: &Key) -> BTreeSet<String> {
     let machines = index.machines.of_cluster(cluster).into_iter().map(|machine| machine.name_any());
     let configs = index.node_configs.of_cluster(cluster).into_iter().map(|config| config.name_any());
     let locals = index.local_machines.of_cluster(cluster).into_iter().map(|local| local.name_any());
-    machines.chain(configs).chain(locals).collect()
+    let secrets = index.secrets.of_cluster(cluster).into_iter().map(|secret| secret.name_any());
+    machines.chain(configs).chain(locals).chain(secrets).collect()
 }
 
 fn may_create(index: &Index, set: &MachineSet, cluster: &Key) -> Result<(), String> {
