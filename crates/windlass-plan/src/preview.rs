@@ -4,15 +4,15 @@
 //! for whom and why. Values keep their field paths, so a plan can be read beside the spec.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use windlass_spec::annotate::redacted;
 use windlass_spec::full::FullCluster;
 use windlass_spec::identity::{Role, Slot};
 use windlass_spec::names;
-
-use crate::decide::{WantedMachine, wanted_machines};
 
 /// What a change means for what runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,8 +24,6 @@ pub enum ChangeClass {
     Reload,
     /// A component starts anew; workloads go on.
     Restart,
-    /// Workloads move away first.
-    DrainRestart,
     /// The machine is made anew.
     Replace,
     /// Something new is made.
@@ -48,6 +46,32 @@ pub struct ObservedMachine {
     pub slot: Option<Slot>,
 }
 
+/// What becomes of a machine, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there and stays.
+    Stays,
+    /// It is made.
+    New {
+        /// Why.
+        reason: String,
+    },
+    /// It is taken away.
+    Goes {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A machine that is or will be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedMachine {
+    /// The machine.
+    pub machine: ObservedMachine,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
 /// What is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
@@ -57,6 +81,8 @@ pub struct Observed {
     pub machines: Vec<ObservedMachine>,
     /// Names of the volumes there are.
     pub volumes: Vec<String>,
+    /// Machines asked for by each instance group's MachineDeployment; a group is missing where the API was not asked.
+    pub replicas: BTreeMap<String, u32>,
 }
 
 /// One thing to do.
@@ -73,12 +99,36 @@ pub struct Action {
     pub reason: String,
 }
 
+/// An instance group of another size than the spec's, and that stays so: its count is written only when the spec's own
+/// changes, so that `kubectl scale` and an autoscaler hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drift {
+    /// Instance group.
+    pub group: String,
+    /// Machines the cluster is asked for.
+    pub cluster: u32,
+    /// Machines in the spec.
+    pub spec: u32,
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, cluster, spec } = self;
+        let what = if group == names::CONTROL_PLANE_GROUP { "control planes" } else { "workers " };
+        let name = if group == names::CONTROL_PLANE_GROUP { "" } else { group };
+        write!(f, "{what}{name}: {cluster} in the cluster, {spec} in the spec: scaled by hand, kept")
+    }
+}
+
 /// What a change would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// In order.
     pub actions: Vec<Action>,
+    /// What differs from the spec and is left as it is.
+    pub drift: Vec<Drift>,
 }
 
 impl Plan {
@@ -100,9 +150,9 @@ pub fn plan(full: &FullCluster, observed: &Observed) -> Plan {
         Some(applied) => changed_values(applied, full),
     };
     actions.extend(volumes(full, observed));
-    actions.extend(machines(full, observed));
+    actions.extend(machines(full, observed).into_iter().filter_map(|planned| machine_action(full, planned)));
     actions.extend(addons(full, observed.applied.as_ref()));
-    Plan { actions }
+    Plan { actions, drift: drift(full, observed) }
 }
 
 fn act(class: ChangeClass, target: impl Into<String>, action: impl Into<String>, reason: impl Into<String>) -> Action {
@@ -132,54 +182,120 @@ fn volumes(full: &FullCluster, observed: &Observed) -> Vec<Action> {
         .collect()
 }
 
-fn machines(full: &FullCluster, observed: &Observed) -> Vec<Action> {
-    let wanted = wanted_machines(full);
-    let mut actions: Vec<Action> = Vec::new();
-    for group in groups(&wanted, observed) {
-        let want: Vec<_> = wanted.iter().filter(|machine| machine.group == group).collect();
-        let have: Vec<_> = observed.machines.iter().filter(|machine| machine.group == group).collect();
-        actions.extend(missing(full, &group, &want, &have));
-        actions.extend(surplus(&group, want.len(), &have));
+/// An instance group as the spec wants it, as it was applied, and as it is.
+struct Group<'a> {
+    name: &'a str,
+    /// Machines in the spec.
+    spec: usize,
+    /// Machines in the spec that was applied last; none: it had no such group.
+    applied: Option<usize>,
+    /// Machines the cluster was asked for, by whomever.
+    replicas: Option<usize>,
+    have: Vec<&'a ObservedMachine>,
+}
+
+impl Group<'_> {
+    /// Machines the group will have: the spec's count where that is new, else what the cluster was asked for. Where its
+    /// API did not say, more machines than the spec's were asked for by somebody, and fewer are on their way.
+    fn target(&self) -> usize {
+        if self.applied == Some(self.spec) {
+            self.replicas.unwrap_or_else(|| self.have.len().max(self.spec))
+        } else {
+            self.spec
+        }
     }
-    actions
+
+    fn lacks(&self, name: &str) -> bool {
+        !self.have.iter().any(|machine| machine.name == name)
+    }
 }
 
 /// Groups of the spec in its order, then those that only exist.
-fn groups(wanted: &[WantedMachine], observed: &Observed) -> Vec<String> {
-    let all = wanted.iter().map(|machine| &machine.group).chain(observed.machines.iter().map(|machine| &machine.group));
-    all.fold(Vec::new(), |mut groups, group| {
-        if !groups.contains(group) {
-            groups.push(group.clone());
+fn groups<'a>(full: &'a FullCluster, observed: &'a Observed) -> Vec<Group<'a>> {
+    let of_spec =
+        std::iter::once(names::CONTROL_PLANE_GROUP).chain(full.workers.iter().map(|group| group.name.as_str()));
+    let mut all: Vec<&str> = of_spec.collect();
+    for machine in &observed.machines {
+        if !all.contains(&machine.group.as_str()) {
+            all.push(&machine.group);
         }
-        groups
+    }
+    let group = |name: &'a str| Group {
+        name,
+        spec: count(full, name).unwrap_or(0),
+        applied: observed.applied.as_ref().and_then(|applied| count(applied, name)),
+        replicas: observed.replicas.get(name).map(|&replicas| size(replicas)),
+        have: observed.machines.iter().filter(|machine| machine.group == name).collect(),
+    };
+    all.into_iter().map(group).collect()
+}
+
+fn count(full: &FullCluster, group: &str) -> Option<usize> {
+    if group == names::CONTROL_PLANE_GROUP {
+        return Some(full.control_plane.slots.len());
+    }
+    full.workers.iter().find(|workers| workers.name == group).map(|workers| size(workers.count))
+}
+
+fn size(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// The machines there are and will be, group by group.
+pub fn machines(full: &FullCluster, observed: &Observed) -> Vec<PlannedMachine> {
+    groups(full, observed).iter().flat_map(|group| present(group).chain(missing(full, group))).collect()
+}
+
+/// The machines of a group, lowest numbers first. The last ones go when the spec's own count falls; a group that was never
+/// in an applied spec is somebody else's.
+fn present<'a>(group: &'a Group<'_>) -> impl Iterator<Item = PlannedMachine> + use<'a> {
+    let mut sorted = group.have.clone();
+    sorted.sort_by_key(|machine| (machine.name.len(), machine.name.as_str()));
+    let falls = group.applied.is_some_and(|applied| applied != group.spec);
+    let reason = format!("{} has {} machines, the spec asks for {}", group.name, sorted.len(), group.spec);
+    sorted.into_iter().enumerate().map(move |(index, machine)| PlannedMachine {
+        machine: machine.clone(),
+        fate: if falls && index >= group.spec { Fate::Goes { reason: reason.clone() } } else { Fate::Stays },
     })
 }
 
 /// A control plane's places are filled by name; of workers only the number counts.
-fn missing(full: &FullCluster, group: &str, want: &[&WantedMachine], have: &[&ObservedMachine]) -> Vec<Action> {
-    let absent = want.iter().filter(|machine| !have.iter().any(|existing| existing.name == machine.name));
-    let count = want.len().saturating_sub(have.len());
-    let chosen: Vec<_> =
-        if group == names::CONTROL_PLANE_GROUP { absent.collect() } else { absent.take(count).collect() };
-    chosen
-        .into_iter()
-        .map(|machine| {
-            let action = match machine.slot {
-                Some(slot) => format!("make it, Kubernetes {}, slot {slot}", full.release.kubernetes),
-                None => format!("make it, Kubernetes {}", full.release.kubernetes),
-            };
-            let reason = format!("{group} has {} of {} machines", have.len(), want.len());
-            act(ChangeClass::Create, format!("machine {}", machine.name), action, reason)
-        })
-        .collect()
+fn missing(full: &FullCluster, group: &Group<'_>) -> Vec<PlannedMachine> {
+    let reason = format!("{} has {} of {} machines", group.name, group.have.len(), group.target());
+    let new = |name: String, role: Role, slot: Option<Slot>| PlannedMachine {
+        machine: ObservedMachine { name, role, group: group.name.to_owned(), slot },
+        fate: Fate::New { reason: reason.clone() },
+    };
+    if group.name == names::CONTROL_PLANE_GROUP {
+        let places =
+            full.control_plane.slots.iter().map(|&slot| (names::control_plane_machine(&full.name, slot), slot));
+        let empty = places.filter(|(name, _)| group.lacks(name));
+        return empty.map(|(name, slot)| new(name, Role::ControlPlane, Some(slot))).collect();
+    }
+    let names = (1..).map(|number| names::worker_machine(&full.name, group.name, number));
+    let free = names.filter(|name| group.lacks(name)).take(group.target().saturating_sub(group.have.len()));
+    free.map(|name| new(name, Role::Worker, None)).collect()
 }
 
-fn surplus(group: &str, want: usize, have: &[&ObservedMachine]) -> Vec<Action> {
-    let mut names: Vec<&str> = have.iter().map(|machine| machine.name.as_str()).collect();
-    names.sort_by_key(|name| (name.len(), *name));
-    let reason = format!("{group} has {} of {want} machines", have.len());
-    let last = names.into_iter().skip(want);
-    last.map(|name| act(ChangeClass::Delete, format!("machine {name}"), "drain and remove it", reason.clone()))
+fn machine_action(full: &FullCluster, planned: PlannedMachine) -> Option<Action> {
+    let target = format!("machine {}", planned.machine.name);
+    match planned.fate {
+        Fate::Stays => None,
+        Fate::Goes { reason } => Some(act(ChangeClass::Delete, target, "remove it", reason)),
+        Fate::New { reason } => {
+            let place = planned.machine.slot.map(|slot| format!(", slot {slot}")).unwrap_or_default();
+            let made = format!("make it, Kubernetes {}{place}", full.release.kubernetes);
+            Some(act(ChangeClass::Create, target, made, reason))
+        }
+    }
+}
+
+fn drift(full: &FullCluster, observed: &Observed) -> Vec<Drift> {
+    let all = groups(full, observed);
+    let other = all.iter().filter(|group| group.target() != group.spec);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    other
+        .map(|group| Drift { group: group.name.to_owned(), cluster: count(group.target()), spec: count(group.spec) })
         .collect()
 }
 
@@ -228,7 +344,7 @@ const CLASSES: [(&str, ChangeClass, &str); 24] = [
     ("components.etcd", ChangeClass::Restart, "control planes"),
     ("components.kubeProxy", ChangeClass::Restart, "every machine"),
     ("components.kubelet", ChangeClass::Restart, "every machine"),
-    ("components.containerd", ChangeClass::DrainRestart, "every machine"),
+    ("components.containerd", ChangeClass::Restart, "every machine"),
     ("auditPolicy", ChangeClass::Restart, "control planes"),
     ("authenticationConfiguration", ChangeClass::Reload, "control planes"),
     ("extraUserData", ChangeClass::Replace, "machines of its roles"),
@@ -240,13 +356,18 @@ const CLASSES: [(&str, ChangeClass, &str); 24] = [
 ];
 
 fn changed_values(before: &FullCluster, after: &FullCluster) -> Vec<Action> {
-    let (Ok(mut before), Ok(mut after)) = (serde_json::to_value(before), serde_json::to_value(after)) else {
+    let (shown_before, shown_after) = (redacted(before), redacted(after));
+    let (Ok(mut old), Ok(mut new)) = (serde_json::to_value(&shown_before), serde_json::to_value(&shown_after)) else {
         return Vec::new();
     };
-    [&mut before, &mut after].into_iter().for_each(name_entries);
+    [&mut old, &mut new].into_iter().for_each(name_entries);
     let mut changes = Vec::new();
-    differences("", &before, &after, &mut changes);
-    changes.into_iter().filter(|change| !change.is_elsewhere()).map(Change::into_action).collect()
+    differences("", &old, &new, &mut changes);
+    let told = changes.into_iter().filter(|change| !change.is_elsewhere()).map(Change::into_action);
+    // What was kept without its passwords cannot tell whether they changed.
+    let secret_changes =
+        shown_before.proxy == shown_after.proxy && before.proxy != after.proxy && *before != shown_before;
+    told.chain(secret_changes.then(|| changed("proxy", "the password in proxy changes".to_owned()))).collect()
 }
 
 /// Instance groups and etcd clusters by name, without what is counted elsewhere: one that is new or gone is told by its
@@ -281,21 +402,25 @@ impl Change<'_> {
     }
 
     fn into_action(self) -> Action {
-        let (class, target) = class_of(&self.path);
         let reason = match (self.before, self.after) {
             (Some(before), Some(after)) => format!("{} changes from {before} to {after}", self.path),
             (None, Some(after)) => format!("{} becomes {after}", self.path),
             (Some(before), None) => format!("{} is taken away (was {before})", self.path),
             (None, None) => self.path.clone(),
         };
-        let action = match class {
-            ChangeClass::Replace => "make each anew, one after the other",
-            ChangeClass::DrainRestart => "drain and restart, one after the other",
-            ChangeClass::Restart => "restart what it concerns, one machine after the other",
-            _ => "take it up",
-        };
-        act(class, target, action, reason)
+        changed(&self.path, reason)
     }
+}
+
+/// What a changed value at this path leads to.
+fn changed(path: &str, reason: String) -> Action {
+    let (class, target) = class_of(path);
+    let action = match class {
+        ChangeClass::Replace => "make each anew, one after the other",
+        ChangeClass::Restart => "restart what it concerns, one machine after the other",
+        _ => "take it up",
+    };
+    act(class, target, action, reason)
 }
 
 fn differences<'a>(path: &str, before: &'a Value, after: &'a Value, found: &mut Vec<Change<'a>>) {

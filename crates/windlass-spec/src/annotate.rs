@@ -31,13 +31,20 @@ pub fn annotated_yaml(full: &FullCluster) -> String {
     format!("{head}{}", yaml::document(&value, &comment))
 }
 
-/// The full spec as a value, with `origins` for every single value.
-pub fn shown(full: &FullCluster) -> Value {
+/// The full spec without what must not be shown, kept in people's files or compared in plans: passwords in the
+/// addresses of proxies. What renders machines needs the full spec itself.
+pub fn redacted(full: &FullCluster) -> FullCluster {
     let mut full = full.clone();
     if let Some(proxy) = &mut full.proxy {
         proxy.http = without_password(&proxy.http);
         proxy.https = without_password(&proxy.https);
     }
+    full
+}
+
+/// The full spec as a value, with `origins` for every single value.
+pub fn shown(full: &FullCluster) -> Value {
+    let mut full = redacted(full);
     let recorded = std::mem::take(&mut full.origins);
     let bare = serde_json::to_value(&full).unwrap_or_default();
     let mut paths = Vec::new();
@@ -52,7 +59,7 @@ pub fn shown(full: &FullCluster) -> Value {
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let Some((user, host)) = rest.rsplit_once('@') else { return url.to_owned() };
-    let name = user.split(':').next().unwrap_or_default();
+    let Some((name, _)) = user.split_once(':') else { return url.to_owned() };
     format!("{scheme}://{name}:{HIDDEN}@{host}")
 }
 

@@ -57,26 +57,158 @@ pub const ETCD_VOLUME: &str = "/var/lib/windlass/volumes/etcd-main";
 /// etcd's data, on its volume.
 pub const ETCD_DATA: &str = "/var/lib/windlass/volumes/etcd-main/data";
 
-/// Places Windlass keeps itself: files of the spec must lie elsewhere.
-pub const OWNED: [&str; 20] = [
-    "/etc/kubernetes",
-    "/etc/containerd",
-    "/etc/cni",
-    "/etc/windlass",
-    "/var/lib/windlass",
-    "/var/lib/kubelet",
-    "/var/lib/containerd",
-    "/var/lib/etcd",
-    "/opt/cni",
-    "/run",
-    "/var/run",
-    "/proc",
-    "/sys",
-    "/dev",
-    "/etc/hosts",
-    "/etc/hostname",
-    "/etc/resolv.conf",
-    "/etc/machine-id",
-    "/usr/local/bin/windlass",
-    "/etc/systemd/system/windlass-agent.service",
+/// A place that Windlass or the system keeps itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// A file, a folder with all below it, or with `*` at its end every path that begins so.
+    pub path: &'static str,
+    /// What a person does instead of laying a file there.
+    pub instead: &'static str,
+}
+
+impl Owned {
+    /// Is the path this place, or below it?
+    fn holds(&self, path: &str) -> bool {
+        match self.path.strip_suffix('*') {
+            Some(beginning) => path.starts_with(beginning),
+            None => is_at_or_below(path, self.path),
+        }
+    }
+
+    /// Would a file at the path stand where the way to this place needs a folder?
+    fn is_below(&self, path: &str) -> bool {
+        self.path != path && is_at_or_below(self.path, path)
+    }
+}
+
+fn is_at_or_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+const fn owned(path: &'static str, instead: &'static str) -> Owned {
+    Owned { path, instead }
+}
+
+const ELSEWHERE: &str = "choose another place";
+const BY_BUNDLE: &str =
+    "the bundle of `spec.kubernetesVersion` brings it; lay your own program beside it under another name";
+const BY_KUBELET: &str = "write `spec.components.kubelet`";
+const BY_CONTAINERD: &str = "write `spec.components.containerd.flags`, or `spec.registryMirrors` for mirrors";
+const BY_USERS: &str = "write `spec.users`";
+const BY_CAS: &str = "write `spec.trustedCAs`";
+
+/// Everything that machine images, the provider and the agent write themselves: files of the spec must lie elsewhere.
+pub const OWNED: [Owned; 59] = [
+    owned("/etc/kubernetes", "write `spec.staticPods` for manifests and `spec.components` for configuration"),
+    owned("/etc/systemd/system/kubelet.service", BY_KUBELET),
+    owned("/var/lib/kubelet", BY_KUBELET),
+    owned("/etc/systemd/system/containerd.service", BY_CONTAINERD),
+    owned("/etc/containerd", BY_CONTAINERD),
+    owned("/var/lib/containerd", BY_CONTAINERD),
+    owned("/etc/crictl.yaml", ELSEWHERE),
+    owned("/etc/cni", "write `spec.network.cni: None` to bring a pod network of your own"),
+    owned("/opt/cni", "write `spec.network.cni: None` to bring a pod network of your own"),
+    owned("/var/lib/etcd", "write `spec.components.etcd.flags`"),
+    owned("/etc/windlass", ELSEWHERE),
+    owned("/var/lib/windlass", ELSEWHERE),
+    owned("/usr/local/lib/windlass", ELSEWHERE),
+    owned("/usr/local/share/windlass", BY_BUNDLE),
+    owned("/usr/local/bin/windlass", "machines run the binary that made them"),
+    owned("/usr/local/bin/kubelet", BY_BUNDLE),
+    owned("/usr/local/bin/kubectl", BY_BUNDLE),
+    owned("/usr/local/bin/containerd", BY_BUNDLE),
+    owned("/usr/local/bin/containerd-shim-runc-v2", BY_BUNDLE),
+    owned("/usr/local/bin/ctr", BY_BUNDLE),
+    owned("/usr/local/bin/runc", BY_BUNDLE),
+    owned("/usr/local/bin/crictl", BY_BUNDLE),
+    owned("/usr/local/bin/etcdctl", BY_BUNDLE),
+    owned("/usr/local/bin/etcdutl", BY_BUNDLE),
+    owned("/etc/systemd/system/windlass-agent.service", ELSEWHERE),
+    owned("/etc/systemd/system/sandbox-prep.service", ELSEWHERE),
+    owned("/etc/systemd/system/ssh.service.d/host-keys.conf", ELSEWHERE),
+    owned("/etc/systemd/system/ssh@.service.d/host-keys.conf", ELSEWHERE),
+    owned("/etc/systemd/journald.conf.d/windlass.conf", "name it after something else: files there are read in order"),
+    owned("/etc/ssh/sshd_config.d/windlass.conf", "name it after something else: files there are read in order"),
+    owned("/etc/modules-load.d/windlass.conf", "name it after something else"),
+    owned("/etc/sysctl.d/90-windlass.conf", "write `spec.sysctls`"),
+    owned("/etc/systemd/timesyncd.conf.d/windlass.conf", "write `spec.ntp.servers`"),
+    owned("/etc/chrony/sources.d/windlass.sources", "write `spec.ntp.servers`"),
+    owned(
+        "/etc/hosts",
+        "the agent keeps the cluster's names there; a name server of yours goes into `spec.network.dnsUpstreams`",
+    ),
+    owned("/etc/resolv.conf", "write `spec.network.dnsUpstreams`"),
+    owned("/etc/hostname", "a machine is called by its cluster and group"),
+    owned("/etc/machine-id", ELSEWHERE),
+    owned("/etc/passwd", BY_USERS),
+    owned("/etc/passwd-", BY_USERS),
+    owned("/etc/shadow", BY_USERS),
+    owned("/etc/shadow-", BY_USERS),
+    owned("/etc/group", BY_USERS),
+    owned("/etc/group-", BY_USERS),
+    owned("/etc/gshadow", BY_USERS),
+    owned("/etc/gshadow-", BY_USERS),
+    owned("/etc/subuid", BY_USERS),
+    owned("/etc/subgid", BY_USERS),
+    owned("/etc/sudoers.d/windlass-*", "write `sudo: true` at the user in `spec.users`"),
+    owned("/usr/local/share/ca-certificates/windlass-*", BY_CAS),
+    owned("/etc/ssl/certs", BY_CAS),
+    owned("/var/log/pods", ELSEWHERE),
+    owned("/var/log/kubernetes", ELSEWHERE),
+    owned("/var/log/journal", ELSEWHERE),
+    owned("/run", "files there are gone after a restart; write `spec.hooks` for what is made at each start"),
+    owned("/var/run", "files there are gone after a restart; write `spec.hooks` for what is made at each start"),
+    owned("/proc", "write `spec.sysctls`"),
+    owned("/sys", "write `spec.hooks`"),
+    owned("/dev", ELSEWHERE),
 ];
+
+/// The place of [`OWNED`] that a file at this absolute path would lie in.
+pub fn owner_of(path: &str) -> Option<&'static Owned> {
+    OWNED.iter().find(|owned| owned.holds(path))
+}
+
+/// Does a place of [`OWNED`] lie below this path, so that it must stay a folder?
+pub fn is_folder(path: &str) -> bool {
+    OWNED.iter().any(|owned| owned.is_below(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_from_their_neighbours() {
+        let kept = [
+            "/etc/kubernetes",
+            "/etc/kubernetes/manifests/x.yaml",
+            "/usr/local/bin/kubelet",
+            "/etc/sudoers.d/windlass-ops",
+            "/usr/local/share/ca-certificates/windlass-0123.crt",
+        ];
+        for path in kept {
+            assert!(owner_of(path).is_some(), "{path}");
+        }
+        let free = [
+            "/etc/kubernetes-like",
+            "/usr/local/bin/kubelet-wrapper",
+            "/etc/systemd/system/kubelet.service.d/10-nice.conf",
+            "/etc/sudoers.d/ops",
+            "/usr/local/share/ca-certificates/own.crt",
+        ];
+        for path in free {
+            assert!(owner_of(path).is_none() && !is_folder(path), "{path}");
+        }
+        assert!(is_folder("/etc") && is_folder("/usr/local/bin") && is_folder("/etc/sudoers.d"));
+        assert!(!is_folder("/etc/kubernetes"), "that is the place itself");
+    }
+
+    #[test]
+    fn places_are_plain_and_listed_once() {
+        let mut paths: Vec<&str> = OWNED.iter().map(|owned| owned.path).collect();
+        assert!(paths.iter().all(|path| path.starts_with('/') && !path.ends_with('/')));
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), OWNED.len());
+    }
+}

@@ -67,6 +67,16 @@ pub fn obtain_for(kubernetes: &str, cache: &Utf8Path, events: &Events) -> Result
     finish(&bundle, &cache, &listener)
 }
 
+/// The release that a cluster of this Kubernetes version would run: its bundle's, or while none was built its recipe's,
+/// and the image of the running binary. Nothing is built.
+pub fn release_for(kubernetes: &str, cache: &Utf8Path) -> Result<Release, ContentError> {
+    let release = match Bundle::locate(kubernetes, &Cache::new(cache.as_std_path()))? {
+        Some(bundle) => bundle.release(),
+        None => Recipe::find(kubernetes)?.manifest.release(),
+    };
+    Ok(WindlassBinary::running().map_err(ContentError::Binary)?.complete(release))
+}
+
 /// The programs of the bundle a cluster was made from. Nothing is built.
 pub fn programs_of(digest: &str, cache: &Utf8Path) -> Result<Programs, ContentError> {
     let bundle = Bundle::with_digest(digest, &Cache::new(cache.as_std_path()))?;

@@ -4,7 +4,7 @@
 //! `clusters/NAME` of the state folder. The cluster's own folder may be lost; the pointer says what it was.
 //!
 //! ```text
-//! NAME/NAME-cluster.yaml, NAME-cluster.full.yaml, NAME.kubeconfig (0600), generated/, journal/
+//! NAME/NAME-cluster.yaml (0600), NAME-cluster.full.yaml, NAME.kubeconfig (0600), generated/, journal/
 //! ```
 
 use std::io;
@@ -13,6 +13,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_providers::ports::Scope;
+use windlass_spec::annotate::redacted;
+use windlass_spec::full::FullCluster;
 
 /// A file or folder could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +55,23 @@ pub enum FolderError {
         #[source]
         source: serde_json::Error,
     },
+    /// A pointer is of a later format than this build knows.
+    #[error("`{path}` was written by a newer Windlass (format {format}, this one knows {})", Pointer::FORMAT)]
+    Newer {
+        /// Which.
+        path: Utf8PathBuf,
+        /// Its format.
+        format: u64,
+    },
+    /// A full spec has no text, or the text is no full spec.
+    #[error("the full spec `{path}` cannot be kept or read")]
+    Full {
+        /// Which.
+        path: Utf8PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 /// A cluster's folder.
@@ -73,7 +92,7 @@ impl ClusterFolder {
         &self.root
     }
 
-    /// What the user wrote.
+    /// What the user wrote: it may hold passwords.
     pub fn spec(&self) -> Utf8PathBuf {
         self.root.join(format!("{}-cluster.yaml", self.name))
     }
@@ -81,6 +100,16 @@ impl ClusterFolder {
     /// Every value with its origin.
     pub fn full(&self) -> Utf8PathBuf {
         self.root.join(format!("{}-cluster.full.yaml", self.name))
+    }
+
+    /// What the user wrote, while the cluster is being made.
+    pub fn early_spec(&self) -> Utf8PathBuf {
+        self.generated().join("cluster.yaml")
+    }
+
+    /// Every value with its origin, while the cluster is being made.
+    pub fn early_full(&self) -> Utf8PathBuf {
+        self.generated().join("cluster.full.yaml")
     }
 
     /// The administrators' kubeconfig.
@@ -111,6 +140,22 @@ impl ClusterFolder {
     /// Writes a file that others may read.
     pub fn write(&self, path: &Utf8Path, text: &str) -> Result<(), FolderError> {
         write_file(path, text, 0o644)
+    }
+
+    /// Keeps a full spec at [`Self::full`] or [`Self::early_full`], without passwords: it is for people and for plans.
+    pub fn write_full(&self, path: &Utf8Path, full: &FullCluster) -> Result<(), FolderError> {
+        let text = serde_saphyr::to_string(&redacted(full));
+        self.write(path, &text.map_err(|error| FolderError::Full { path: path.to_owned(), source: error.into() })?)
+    }
+
+    /// The full spec that was kept last; none: the spec has not been resolved yet.
+    pub fn read_full(&self) -> Result<Option<FullCluster>, FolderError> {
+        let Some(path) = [self.full(), self.early_full()].into_iter().find(|path| path.exists()) else {
+            return Ok(None);
+        };
+        let text = fs_err::read_to_string(&path).map_err(|source| FolderError::Read { path: path.clone(), source })?;
+        let full = serde_saphyr::from_str(&text);
+        full.map(Some).map_err(|error| FolderError::Full { path, source: error.into() })
     }
 
     /// Writes a file only its owner reads.
@@ -184,6 +229,9 @@ pub struct Pointer {
     pub spec_hash: String,
     /// Clusters of this name that are gone but whose volumes were kept.
     pub kept: Vec<Scope>,
+    /// Version of the Windlass that made it; empty where none was noted.
+    #[serde(default)]
+    pub version: String,
 }
 
 impl Pointer {
@@ -220,7 +268,7 @@ impl Registry {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(FolderError::Read { path, source }),
         };
-        serde_json::from_str(&text).map(Some).map_err(|source| FolderError::Pointer { path, source })
+        read_pointer(&text, path).map(Some)
     }
 
     /// Every known cluster by name.
@@ -242,6 +290,18 @@ impl Registry {
     /// Forgets a cluster. The lock file goes too: whoever waits for it finds another inode and asks again.
     pub fn forget(&self, name: &str) -> Result<(), FolderError> {
         remove(&self.folder.join(name))
+    }
+}
+
+/// The format is looked at first: what follows is a later build's to understand.
+fn read_pointer(text: &str, path: Utf8PathBuf) -> Result<Pointer, FolderError> {
+    let value: serde_json::Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(source) => return Err(FolderError::Pointer { path, source }),
+    };
+    match value["format"].as_u64() {
+        Some(format) if format > u64::from(Pointer::FORMAT) => Err(FolderError::Newer { path, format }),
+        _ => serde_json::from_value(value).map_err(|source| FolderError::Pointer { path, source }),
     }
 }
 
@@ -271,6 +331,7 @@ mod tests {
             bundle: "sha256:0".into(),
             spec_hash: "sha256:1".into(),
             kept: Vec::new(),
+            version: "0.1.0".into(),
         };
         registry.keep(&pointer).expect("kept");
         assert_eq!(registry.find("lab").expect("read"), Some(pointer.clone()));
@@ -286,6 +347,9 @@ mod tests {
         let text = include_str!("../tests/fixtures/pointer-1.json");
         let pointer: Pointer = serde_json::from_str(text).expect("understood");
         assert_eq!((pointer.life, pointer.scope.cluster.as_str()), (Life::Created, "lab"));
+        let later = text.replace("\"format\": 1", "\"format\": 2, \"more\": {}");
+        let error = read_pointer(&later, "/state/clusters/lab/cluster.json".into()).expect_err("of a later format");
+        insta::assert_snapshot!(error, @"`/state/clusters/lab/cluster.json` was written by a newer Windlass (format 2, this one knows 1)");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | [`seat`], [`plane`], [`controllers`] | management held by this process: an API on loopback, controllers on it |
 //! | [`pivot`] | moves management from one API to another, one side acting at most |
 //! | [`machines`] | what machines do and wait for, and when they will not come up |
-//! | [`management`] | what a management API holds beside a cluster's own objects |
+//! | [`management`], [`newer`] | what a management API holds beside a cluster's own objects, and who may touch it |
 //! | [`content`] | bundle and machine image, had or built |
 //! | [`folder`], [`site`] | the cluster's folder, this computer, and how commands find both |
 //! | [`status`], [`kubeconfig`] | what a cluster is right now, and access to it |
@@ -25,6 +25,7 @@ pub mod folder;
 pub mod kubeconfig;
 pub mod machines;
 pub mod management;
+pub mod newer;
 pub mod pivot;
 pub mod plane;
 pub mod seat;

@@ -1,22 +1,32 @@
 //! What a management API holds beside a cluster's own objects: definitions, inventory, the cluster's document, the
 //! controllers' credential.
 //!
-//! Inputs: a client, a spec, a release. Outputs: objects applied; checks on them.
+//! Inputs: a client or a [`Pointer`], a spec, a release. Outputs: objects applied; what is held; checks on it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use camino::Utf8PathBuf;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::core::ObjectMeta;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use windlass_controllers::api::cluster_api::MachineDeployment;
+use windlass_controllers::api::windlass::ControlPlane;
 use windlass_controllers::api::{self, names};
 use windlass_providers::ports::{OwnerCredential, Scope};
-use windlass_spec::full::{Facts, Release};
+use windlass_spec::full::{Facts, FullCluster, Release};
+use windlass_spec::names::CONTROL_PLANE_GROUP;
 use windlass_spec::v1alpha1;
 
+use crate::access::{self, AccessError};
 use crate::apply;
+use crate::folder::{ClusterFolder, Pointer};
+
+/// How long an API may take to answer one question.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Name of the Secret with the controllers' credential at the local provider.
 const CREDENTIAL: &str = "provider-local";
@@ -64,6 +74,82 @@ pub fn cluster_kind() -> ApiResource {
 /// Windlass's Clusters in a namespace.
 pub fn clusters(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &cluster_kind())
+}
+
+/// Why a cluster's API does not tell what it holds.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// There is no way in.
+    #[error("there is no kubeconfig at {path}")]
+    Kubeconfig {
+        /// Where it should be.
+        path: Utf8PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The way in is of no use.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// No answer in time.
+    #[error("the cluster's API does not answer within {} s", ANSWER.as_secs())]
+    Silent,
+    /// It answers with an error, or is not reached.
+    #[error("the cluster's API does not tell")]
+    Api(#[source] Box<kube::Error>),
+    /// Its full spec is of another build.
+    #[error("the cluster's full spec is not understood")]
+    Full(#[source] serde_json::Error),
+    /// Its controllers have not completed the spec yet.
+    #[error("the cluster's API does not have the full spec yet")]
+    NoFull,
+}
+
+/// What a cluster's API holds of the cluster.
+pub struct Held {
+    /// A client of that API.
+    pub client: Client,
+    /// Windlass's Cluster.
+    pub object: DynamicObject,
+}
+
+/// Asks a cluster's own API for its document.
+pub async fn ask(pointer: &Pointer) -> Result<Held, AskError> {
+    let name = &pointer.scope.cluster;
+    let path = ClusterFolder::new(name, pointer.folder.clone()).kubeconfig();
+    let text = fs_err::read_to_string(&path).map_err(|source| AskError::Kubeconfig { path, source })?;
+    let client = access::client(&text).await?;
+    let asked = tokio::time::timeout(ANSWER, clusters(&client, &pointer.namespace).get(name)).await;
+    let object = asked.map_err(|_| AskError::Silent)?.map_err(|error| AskError::Api(Box::new(error)))?;
+    Ok(Held { client, object })
+}
+
+impl Held {
+    /// The full spec as the controllers have resolved it, passwords included.
+    pub fn full(&self) -> Result<FullCluster, AskError> {
+        match &self.object.data["status"]["full"] {
+            Value::Null => Err(AskError::NoFull),
+            full => serde_json::from_value(full.clone()).map_err(AskError::Full),
+        }
+    }
+
+    /// Machines that the control plane and each instance group of the spec are asked for, by whomever.
+    pub async fn replicas(&self) -> Result<BTreeMap<String, u32>, AskError> {
+        let (cluster, namespace) = (self.object.name_any(), self.object.namespace().unwrap_or_default());
+        let planes: Api<ControlPlane> = Api::namespaced(self.client.clone(), &namespace);
+        let deployments: Api<MachineDeployment> = Api::namespaced(self.client.clone(), &namespace);
+        let of_cluster = ListParams::default().labels(&format!("{}={cluster}", names::CLUSTER_NAME));
+        let asking = async { tokio::try_join!(planes.get_opt(&cluster), deployments.list(&of_cluster)) };
+        let asked = tokio::time::timeout(ANSWER, asking).await.map_err(|_| AskError::Silent)?;
+        let (plane, deployments) = asked.map_err(|error| AskError::Api(Box::new(error)))?;
+        let plane = plane.map(|plane| (CONTROL_PLANE_GROUP.to_owned(), plane.spec.replicas));
+        let groups = deployments.items.iter().filter_map(|deployment| {
+            let group = deployment.labels().get(names::GROUP)?;
+            Some((group.clone(), deployment.spec.replicas.unwrap_or(1)))
+        });
+        let all = plane.into_iter().chain(groups);
+        Ok(all.map(|(group, count)| (group, u32::try_from(count).unwrap_or(0))).collect())
+    }
 }
 
 /// Windlass's Cluster as it is applied: the user's document and what identifies it.

@@ -18,7 +18,7 @@ use windlass_providers::ports::{Inventory, Machine, MachineState, Provider};
 
 use crate::access;
 use crate::folder::{ClusterFolder, Life, Pointer, Registry};
-use crate::machines::view;
+use crate::machines::view::{self, READY};
 use crate::management;
 
 /// How long an API may take before it counts as not answering.
@@ -36,6 +36,10 @@ pub struct Status {
     pub namespace: String,
     /// Its identity for life.
     pub cluster_id: String,
+    /// Is all that was asked for there and at work?
+    pub ready: bool,
+    /// What is waited for, in one sentence; empty when ready.
+    pub reason: String,
     /// Its folder.
     pub folder: String,
     /// Where it is in its life as this computer knows it.
@@ -86,6 +90,10 @@ pub struct MachineStatus {
     pub name: String,
     /// `ControlPlane` or `Worker`.
     pub role: String,
+    /// Is it a Ready Node with every part done?
+    pub ready: bool,
+    /// What is waited for, in one sentence; empty when ready.
+    pub reason: String,
     /// Phase of its Machine object; the provider's word where there is none.
     pub phase: String,
     /// Its address.
@@ -139,21 +147,63 @@ pub struct AddonStatus {
 }
 
 impl Status {
-    /// Why the cluster is not healthy; none when it is.
-    pub fn unhealthy(&self) -> Option<String> {
+    /// Draws the conclusion from what was gathered, for each machine and for the whole.
+    fn judged(mut self) -> Self {
+        for machine in &mut self.machines {
+            machine.reason = machine.waits().unwrap_or_default();
+            machine.ready = machine.reason.is_empty();
+        }
+        self.reason = self.waits().unwrap_or_default();
+        self.ready = self.reason.is_empty();
+        self
+    }
+
+    /// What the cluster waits for; none when it is ready.
+    fn waits(&self) -> Option<String> {
+        match self.life {
+            Life::Creating => return Some(self.unfinished("creation")),
+            Life::Deleting => return Some(self.unfinished("deletion")),
+            Life::Kept => return Some("it is deleted, only its volumes are kept".to_owned()),
+            Life::Created => {}
+        }
         if let Some(error) = &self.api.error {
             return Some(format!("its API does not answer: {error}"));
         }
-        if self.api.available == Some(false) {
-            return Some(format!("it is not available: {}", self.api.troubles.join("; ")));
+        let waiting = self.machines.iter().find(|machine| !machine.ready);
+        if let Some(machine) = waiting {
+            return Some(format!("{}: {}", machine.name, machine.reason));
         }
-        let sick: Vec<&str> = self
-            .machines
-            .iter()
-            .filter(|machine| machine.failed || machine.node_ready == Some(false))
-            .map(|machine| machine.name.as_str())
-            .collect();
-        (!sick.is_empty()).then(|| format!("machines are not ready: {}", sick.join(", ")))
+        match self.api.available {
+            Some(true) => None,
+            Some(false) => Some(format!("it is not available: {}", self.api.troubles.join("; "))),
+            None => Some("its controllers have not judged it yet".to_owned()),
+        }
+    }
+
+    fn unfinished(&self, what: &str) -> String {
+        let waiting = self.machines.iter().find(|machine| !machine.ready);
+        let machine = waiting.map(|machine| format!("; {}: {}", machine.name, machine.reason)).unwrap_or_default();
+        match &self.operation {
+            Some(_) => format!("its {what} is at work{machine}"),
+            None => format!("its {what} did not end{machine}"),
+        }
+    }
+}
+
+impl MachineStatus {
+    /// What the machine waits for; none when it is ready.
+    fn waits(&self) -> Option<String> {
+        match (self.doing.as_str(), self.waits_for.as_str()) {
+            ("" | READY, "") => {}
+            (doing, "") => return Some(doing.to_owned()),
+            (doing, waits_for) => return Some(format!("{doing}: {waits_for}")),
+        }
+        match (self.node_ready, self.api_server_ready) {
+            (None, _) => Some("its Node is not there yet".to_owned()),
+            (Some(false), _) => Some("its Node is not Ready".to_owned()),
+            (Some(true), Some(false)) => Some("its API server is not ready".to_owned()),
+            (Some(true), _) => None,
+        }
     }
 }
 
@@ -166,15 +216,15 @@ pub async fn of(pointer: &Pointer, registry: &Registry, provider: Option<&dyn Pr
     let holder = Lock::holder(&registry.lock(&pointer.scope.cluster));
     let mut status = with_api(pointer, inventory.as_ref()).await;
     status.operation = holder.as_ref().map(Holder::to_string);
-    status
+    status.judged()
 }
 
 /// From the API alone; an error when it does not answer.
 pub async fn of_api(pointer: &Pointer) -> Result<Status, String> {
-    let status = with_api(pointer, None).await;
+    let status = with_api(pointer, None).await.judged();
     match &status.api.error {
         None => Ok(status),
-        Some(error) => Err(format!("its API does not answer: {error}")),
+        Some(_) => Err(status.reason),
     }
 }
 
@@ -192,6 +242,8 @@ async fn with_api(pointer: &Pointer, inventory: Option<&Inventory>) -> Status {
         name: pointer.scope.cluster.clone(),
         namespace: pointer.namespace.clone(),
         cluster_id: pointer.scope.cluster_id.to_string(),
+        ready: false,
+        reason: String::new(),
         folder: pointer.folder.to_string(),
         life: pointer.life,
         created: pointer.created,
@@ -236,6 +288,8 @@ fn of_provider(machine: &Machine) -> MachineStatus {
     MachineStatus {
         name: machine.name.clone(),
         role: machine.role.map(|role| format!("{role:?}")).unwrap_or_default(),
+        ready: false,
+        reason: String::new(),
         phase: phase.to_owned(),
         address: machine.address.to_string(),
         version: None,
@@ -262,6 +316,8 @@ fn merge(machines: &mut Vec<MachineStatus>, object: &MachineObject) {
     machines.push(MachineStatus {
         name,
         role: if control_plane { "ControlPlane".into() } else { "Worker".into() },
+        ready: false,
+        reason: String::new(),
         phase,
         address: String::new(),
         version: object.spec.version.clone(),
@@ -371,4 +427,95 @@ fn tag(pod: Option<&PodSpec>) -> String {
     let image = pod.and_then(|pod| pod.containers.first()).and_then(|container| container.image.as_deref());
     let tag = image.and_then(|image| image.rsplit_once(':')).map(|(_, tag)| tag);
     tag.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_spec::report::PartState;
+
+    use super::*;
+    use crate::machines::view::tests::machine;
+
+    fn machine_status(state: MachineState, parts: Option<Vec<(&str, PartState)>>, ready: bool) -> MachineStatus {
+        let mut machine = machine("lab-cp-a", state, parts);
+        if let Some(report) = &mut machine.report {
+            report.node_ready = ready;
+        }
+        of_provider(&machine)
+    }
+
+    fn status(life: Life, api: ApiStatus, machines: Vec<MachineStatus>) -> Status {
+        let text = include_str!("../tests/fixtures/pointer-1.json");
+        let pointer: Pointer = serde_json::from_str(text).expect("understood");
+        Status {
+            name: pointer.scope.cluster,
+            namespace: pointer.namespace,
+            cluster_id: pointer.scope.cluster_id.to_string(),
+            ready: false,
+            reason: String::new(),
+            folder: pointer.folder.to_string(),
+            life,
+            created: pointer.created,
+            operation: None,
+            api,
+            machines,
+            volumes: Vec::new(),
+            addons: Vec::new(),
+        }
+        .judged()
+    }
+
+    fn available(available: Option<bool>, trouble: &str) -> ApiStatus {
+        ApiStatus { answers: true, available, troubles: vec![trouble.to_owned()], ..ApiStatus::default() }
+    }
+
+    #[test]
+    fn b20_ready_is_said_only_of_what_is_proven() {
+        let running = |parts, ready| machine_status(MachineState::Running, parts, ready);
+        let done = || Some(vec![("etcd", PartState::Done)]);
+        let good = || running(done(), true);
+        let waiting = PartState::Waiting { reason: "its certificate".into() };
+        let no_api_server = MachineStatus { api_server_ready: Some(false), ..good() };
+        let only_known_to_the_api =
+            MachineStatus { doing: String::new(), waits_for: String::new(), node_ready: None, ..good() };
+        let dead = ApiStatus { error: Some("refused".into()), ..ApiStatus::default() };
+        let yes = || available(Some(true), "");
+        let table = [
+            (Life::Created, yes(), good()),
+            (Life::Created, yes(), running(Some(vec![("kubelet", waiting)]), false)),
+            (Life::Created, yes(), running(None, false)),
+            (Life::Created, yes(), running(done(), false)),
+            (Life::Created, yes(), machine_status(MachineState::Stopped { reason: "exited 137".into() }, None, false)),
+            (Life::Created, yes(), no_api_server),
+            (Life::Created, yes(), only_known_to_the_api),
+            (Life::Created, dead, good()),
+            (Life::Created, available(Some(false), "etcd has 1 of 3 members"), good()),
+            (Life::Created, available(None, ""), good()),
+            (Life::Creating, yes(), good()),
+            (Life::Creating, yes(), running(None, false)),
+            (Life::Deleting, yes(), good()),
+            (Life::Kept, yes(), good()),
+        ];
+        let lines: Vec<String> = table
+            .into_iter()
+            .map(|(life, api, machine)| status(life, api, vec![machine]))
+            .map(|status| format!("{:5} {:5} | {}", status.ready, status.machines[0].ready, status.reason))
+            .collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        true  true  | 
+        false false | lab-cp-a: kubelet: its certificate
+        false false | lab-cp-a: boot: waits for its agent's first report
+        false false | lab-cp-a: node: waits for its Node to be Ready
+        false false | lab-cp-a: stopped: exited 137
+        false false | lab-cp-a: its API server is not ready
+        false false | lab-cp-a: its Node is not there yet
+        false true  | its API does not answer: refused
+        false true  | it is not available: etcd has 1 of 3 members
+        false true  | its controllers have not judged it yet
+        false true  | its creation did not end
+        false false | its creation did not end; lab-cp-a: boot: waits for its agent's first report
+        false true  | its deletion did not end
+        false true  | it is deleted, only its volumes are kept
+        ");
+    }
 }

@@ -144,6 +144,7 @@ impl World {
             bundle: String::new(),
             spec_hash: String::new(),
             kept: Vec::new(),
+            version: String::new(),
         }
     }
 

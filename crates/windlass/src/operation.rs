@@ -17,11 +17,15 @@ use windlass_engine::{
 };
 use windlass_providers::local::Client;
 use windlass_workflows::folder::{Pointer, Registry};
+use windlass_workflows::newer::{self, NewerWindlass};
 use windlass_workflows::site::Site;
 
 use crate::exit::{Code, Failure};
 use crate::local;
 use crate::progress::{self, Show};
+
+/// This Windlass's version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// This computer, with the local provider running.
 pub(crate) async fn site() -> Result<Site, Failure> {
@@ -32,7 +36,7 @@ pub(crate) async fn site() -> Result<Site, Failure> {
         cache: utf8(paths.cache())?,
         run: utf8(paths.run())?,
         provider,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: VERSION.to_owned(),
     })
 }
 
@@ -55,6 +59,17 @@ pub(crate) async fn running() -> Result<Option<Client>, Failure> {
 /// What is known of a cluster; an error of its own code when nothing is.
 pub(crate) fn known(name: &str) -> Result<Pointer, Failure> {
     registry()?.find(name)?.ok_or_else(|| unknown(name))
+}
+
+/// Refuses to touch a cluster that a newer Windlass made, as far as this computer knows.
+pub(crate) fn check_version(pointer: &Pointer) -> Result<(), Failure> {
+    newer::check(&pointer.scope.cluster, &pointer.version, VERSION).map_err(keeps_off)
+}
+
+/// The refusal to touch a newer Windlass's cluster.
+pub(crate) fn keeps_off(refusal: NewerWindlass) -> Failure {
+    let hint = format!("use Windlass {} or a later one", refusal.noted);
+    Failure::new(Code::Refused, refusal).hint(hint)
 }
 
 /// No cluster of that name.
@@ -106,7 +121,7 @@ pub(crate) async fn run<C: Send + Sync + 'static>(
         format: Header::FORMAT,
         operation: workflow.name().to_owned(),
         subject: record.subject.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: VERSION.to_owned(),
         at: Timestamp::now(),
         facts: record.facts,
         steps: workflow.summary().into_iter().map(|step| step.name).collect(),

@@ -5,6 +5,8 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use windlass_spec::annotate;
+use windlass_spec::full::FullCluster;
 
 use crate::exit::Failure;
 
@@ -28,8 +30,22 @@ pub(crate) fn print_value(format: Format, value: &impl Serialize) -> Result<(), 
         Format::Yaml => serde_saphyr::to_string(value)?,
         _ => serde_json::to_string_pretty(value)? + "\n",
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    print_text(&text)
+}
+
+/// Prints text; a reader that has gone is an error, not a panic.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Prints a full spec without passwords: as YAML with a comment behind each value, as JSON with `origins`.
+pub(crate) fn print_full(format: Format, full: &FullCluster) -> Result<(), Failure> {
+    match format {
+        Format::Json => print_value(format, &annotate::shown(full)),
+        Format::Table | Format::Wide | Format::Yaml => print_text(&annotate::annotated_yaml(full)),
+    }
 }
 
 /// Columns of text, as wide as their content, three blanks apart.

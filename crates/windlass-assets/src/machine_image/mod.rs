@@ -63,6 +63,12 @@ impl WindlassBinary {
     pub fn reference(&self) -> String {
         format!("{IMAGE_PREFIX}/{}:{}", Self::IMAGE, self.digest.short())
     }
+
+    /// The release of a bundle with this binary's image: what a cluster runs.
+    pub fn complete(&self, mut release: Release) -> Release {
+        release.images.insert(Self::IMAGE.to_owned(), self.reference());
+        release
+    }
 }
 
 /// What machines are cloned from.

@@ -74,8 +74,6 @@ fn controllers_image(binary: &WindlassBinary) -> ImageSpec {
 }
 
 fn document(bundle: &Bundle, binary: &WindlassBinary, base: &Path) -> Document {
-    let mut release = bundle.release();
-    release.images.insert(WindlassBinary::IMAGE.to_owned(), binary.reference());
     let base = base.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Document {
         format: MachineImage::FORMAT,
@@ -84,6 +82,6 @@ fn document(bundle: &Bundle, binary: &WindlassBinary, base: &Path) -> Document {
         containerd: base::STORE.to_owned(),
         bundle: bundle.digest(),
         windlass: binary.digest,
-        release,
+        release: binary.complete(bundle.release()),
     }
 }

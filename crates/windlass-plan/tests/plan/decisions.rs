@@ -1,5 +1,7 @@
 //! Plans, taints and lint.
 
+use std::collections::BTreeMap;
+
 use crate::fixture::{World, full};
 use crate::render_all;
 use windlass_plan::decide::{control_plane_taint, managed_node, wanted_machines};
@@ -13,7 +15,8 @@ fn shown(plan: &Plan) -> String {
     let line = |action: &windlass_plan::preview::Action| {
         format!("{:?} {}: {} ({})\n", action.class, action.target, action.action, action.reason)
     };
-    plan.actions.iter().map(line).collect()
+    let drift = plan.drift.iter().map(|drift| format!("{drift}\n"));
+    plan.actions.iter().map(line).chain(drift).collect()
 }
 
 fn running(full: &FullCluster) -> Observed {
@@ -27,6 +30,7 @@ fn running(full: &FullCluster) -> Observed {
         applied: Some(full.clone()),
         machines: wanted_machines(full).into_iter().map(machine).collect(),
         volumes: ["etcd-main-a", "etcd-main-b", "etcd-main-c"].map(str::to_owned).to_vec(),
+        replicas: BTreeMap::new(),
     }
 }
 
@@ -68,10 +72,96 @@ fn changes_carry_their_class_and_reason() {
     Restart control planes: restart what it concerns, one machine after the other (components.kubeApiserver.set.v becomes "2")
     Restart every machine: restart what it concerns, one machine after the other (components.kubeletConfig.maxPods changes from 110 to 60)
     Reload every machine: take it up (registryMirrors changes from [] to [{"registry":"docker.io","endpoints":["https://m.example"],"caCert":""}])
-    Delete machine lab-md-2: drain and remove it (md has 2 of 1 machines)
+    Delete machine lab-md-2: remove it (md has 2 machines, the spec asks for 1)
     Delete add-on local-path: remove it (it is off)
     "#);
     assert_eq!(plan.class(), ChangeClass::Delete);
+}
+
+fn worker(name: &str, group: &str) -> ObservedMachine {
+    ObservedMachine { name: name.to_owned(), role: Role::Worker, group: group.to_owned(), slot: None }
+}
+
+/// The cluster of `full(3, 2, "")` with these workers, asked for so many (none: its API does not answer).
+fn scaled(workers: &[&str], replicas: Option<u32>) -> Observed {
+    let mut observed = running(&full(3, 2, ""));
+    observed.machines.retain(|machine| machine.role == Role::ControlPlane);
+    observed.machines.extend(workers.iter().map(|name| worker(name, "md")));
+    observed.replicas = replicas.map(|count| ("md".to_owned(), count)).into_iter().collect();
+    observed
+}
+
+#[test]
+fn what_was_scaled_by_hand_is_drift_until_the_specs_own_count_changes() {
+    let three = ["lab-md-1", "lab-md-2", "lab-md-3"];
+    let table: [(u32, &[&str], Option<u32>, &str); 9] = [
+        (2, &three, Some(3), "workers md: 3 in the cluster, 2 in the spec: scaled by hand, kept\n"),
+        (2, &three, None, "workers md: 3 in the cluster, 2 in the spec: scaled by hand, kept\n"),
+        (2, &three[..1], Some(1), "workers md: 1 in the cluster, 2 in the spec: scaled by hand, kept\n"),
+        (2, &three[1..], Some(2), ""),
+        // On their way, by the cluster's own doing.
+        (2, &three, Some(2), ""),
+        (2, &three[1..2], None, "Create machine lab-md-1: make it, Kubernetes 1.37.2 (md has 1 of 2 machines)\n"),
+        (
+            2,
+            &three,
+            Some(4),
+            "Create machine lab-md-4: make it, Kubernetes 1.37.2 (md has 3 of 4 machines)\n\
+             workers md: 4 in the cluster, 2 in the spec: scaled by hand, kept\n",
+        ),
+        // Another count in the spec counts, whatever it was scaled to.
+        (1, &three[..2], Some(2), "Delete machine lab-md-2: remove it (md has 2 machines, the spec asks for 1)\n"),
+        (4, &three, Some(3), "Create machine lab-md-4: make it, Kubernetes 1.37.2 (md has 3 of 4 machines)\n"),
+    ];
+    for (spec, workers, replicas, wanted) in table {
+        assert_eq!(
+            shown(&plan(&full(3, spec, ""), &scaled(workers, replicas))),
+            wanted,
+            "{spec} {workers:?} {replicas:?}"
+        );
+    }
+}
+
+#[test]
+fn only_groups_of_the_spec_are_taken_away() {
+    let mut observed = scaled(&["lab-md-1", "lab-md-2"], Some(2));
+    observed.machines.push(worker("lab-own-1", "own"));
+    assert!(plan(&full(3, 2, ""), &observed).is_empty(), "a group that people made stays");
+    insta::assert_snapshot!(shown(&plan(&full(3, 0, ""), &observed)), @r#"
+    Reload control planes: take it up (controlPlane.taints changes from [{"key":"node-role.kubernetes.io/control-plane","effect":"NoSchedule"}] to [])
+    Delete machine lab-md-1: remove it (md has 2 machines, the spec asks for 0)
+    Delete machine lab-md-2: remove it (md has 2 machines, the spec asks for 0)
+    "#);
+    let mut more = running(&full(3, 2, ""));
+    more.machines.retain(|machine| machine.name == "lab-cp-a");
+    more.applied = Some(full(1, 0, ""));
+    more.machines.extend(["b", "c"].map(|slot| ObservedMachine {
+        name: format!("lab-cp-{slot}"),
+        role: Role::ControlPlane,
+        group: "cp".to_owned(),
+        slot: None,
+    }));
+    assert_eq!(
+        shown(&plan(&full(1, 0, ""), &more)),
+        "control planes: 3 in the cluster, 1 in the spec: scaled by hand, kept\n"
+    );
+}
+
+#[test]
+fn passwords_of_proxies_are_compared_and_never_shown() {
+    let with =
+        |password: &str| full(1, 0, &format!("  proxy: {{http: \"http://ops:{password}@proxy.example:3128\"}}\n"));
+    let of = |applied: &FullCluster, wanted: &FullCluster| {
+        let mut observed = running(applied);
+        observed.applied = Some(applied.clone());
+        shown(&plan(wanted, &observed))
+    };
+    assert_eq!(of(&with("one"), &with("one")), "");
+    insta::assert_snapshot!(of(&with("one"), &with("two")), @"Restart every machine: restart what it concerns, one machine after the other (the password in proxy changes)");
+    let kept = windlass_spec::annotate::redacted(&with("one"));
+    assert_eq!(of(&kept, &with("two")), "", "the folder keeps no passwords to compare with");
+    let first = of(&full(1, 0, ""), &with("one"));
+    assert!(first.contains("http://ops:***@proxy.example:3128") && !first.contains("one@"), "{first}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use windlass_plan::lint::lint;
 use windlass_spec::identity::FormAttempt;
 use windlass_spec::node_config::{Content, EtcdPermit, NodeConfig, SealedNodeConfig};
+use windlass_spec::v1alpha1::{Cluster, ClusterSpec, Endpoint};
 
 fn file<'a>(config: &'a NodeConfig, path: &str) -> &'a str {
     let found = config.files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no file {path}"));
@@ -206,6 +207,58 @@ fn documents(config: &NodeConfig) -> Vec<String> {
     all
 }
 
+/// Every path that Windlass writes is one that files of the spec are kept from.
+#[test]
+fn whatever_is_rendered_lies_where_no_file_of_the_spec_may() {
+    let world = World::of(full(3, 1, "  proxy: {http: \"http://proxy.example:3128\"}\n"));
+    for name in ["lab-cp-a", "lab-md-1"] {
+        let config = world.render(name).config;
+        let files = config.files.iter().map(|file| file.path.clone());
+        let units = config.units.iter().map(|unit| format!("/etc/systemd/system/{}", unit.name));
+        let certificates =
+            config.certificates.iter().flat_map(|each| [each.certificate_path.clone(), each.key_path.clone()]);
+        let kubeconfigs = config.kubeconfigs.iter().map(|each| each.path.clone());
+        for path in files.chain(units).chain(certificates).chain(kubeconfigs).filter(|path| !path.is_empty()) {
+            assert!(
+                windlass_spec::paths::owner_of(&path).is_some(),
+                "{path} could be overwritten by a file of the spec"
+            );
+        }
+    }
+}
+
+/// No port that machines listen on can be the API's.
+#[test]
+fn ports_of_the_balancer_are_refused_as_the_endpoints() {
+    let world = World::of(full(1, 0, ""));
+    let config = world.render("lab-cp-a").config;
+    for listen in [Some(&config.balancer.listen), config.balancer.own_listen.as_ref()].into_iter().flatten() {
+        let port = listen.rsplit(':').next().and_then(|port| port.parse().ok());
+        let endpoint = Endpoint { port, ..Endpoint::default() };
+        let cluster = Cluster::new("lab", ClusterSpec { endpoint, ..ClusterSpec::default() });
+        let problems = windlass_spec::validate::validate(&cluster);
+        assert!(problems.errors().any(|problem| problem.rule == "port"), "{listen}");
+    }
+}
+
+#[test]
+fn a_static_pod_is_called_as_its_entry_is() {
+    let spec = "  staticPods: [{name: web, manifest: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: b}]}}}]\n";
+    let config = World::of(full(1, 0, spec)).render("lab-cp-a").config;
+    insta::assert_snapshot!(pod(&config, "web"), @r"
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      labels:
+        app: web
+      name: web
+    spec:
+      containers:
+      - name: a
+        image: b
+    ");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
@@ -213,7 +266,7 @@ proptest! {
     fn b02_configurations_agree_and_hold_no_key_twice(
         control_planes in prop::sample::select(vec![1_u32, 3, 5, 7]),
         workers in 0_u32..4,
-        port in prop::sample::select(vec![443_u16, 6443, 7444]),
+        port in prop::sample::select(vec![443_u16, 6443, 8443]),
         upstreams in prop::sample::select(vec!["[]", "[192.0.2.53]"]),
         kube_proxy in prop::sample::select(vec!["NFTables", "IPTables", "None"]),
         cni in prop::sample::select(vec!["Bridge", "None"]),

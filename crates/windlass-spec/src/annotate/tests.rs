@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{annotated_yaml, shown, yaml};
+use super::{annotated_yaml, redacted, shown, without_password, yaml};
 use crate::full::{CgroupMode, Facts, FullCluster};
 use crate::v1alpha1::{Cluster, ClusterSpec, LocalProvider, Provider, Proxy};
 use crate::{releases, resolve};
@@ -49,6 +49,23 @@ fn a_proxy_password_is_not_shown() {
     assert!(full.proxy.as_ref().unwrap().http.contains("hunter2"));
     assert!(!annotated_yaml(&full).contains("hunter2"));
     assert!(!shown(&full).to_string().contains("hunter2"));
+    let once = redacted(&full);
+    assert_eq!(once.proxy.as_ref().unwrap().http, "http://ops:***@proxy.example:3128");
+    assert_eq!(redacted(&once), once, "what is redacted stays as it is");
+}
+
+#[test]
+fn only_passwords_are_taken_out_of_addresses() {
+    let table = [
+        ("http://proxy.example:3128", "http://proxy.example:3128"),
+        ("http://ops@proxy.example", "http://ops@proxy.example"),
+        ("http://ops:a@b:c@proxy.example", "http://ops:***@proxy.example"),
+        ("http://:secret@proxy.example", "http://:***@proxy.example"),
+        ("", ""),
+    ];
+    for (url, wanted) in table {
+        assert_eq!(without_password(url), wanted);
+    }
 }
 
 proptest::proptest! {

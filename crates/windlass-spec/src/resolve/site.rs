@@ -48,18 +48,34 @@ pub(super) fn files(draft: &mut Draft, wish: &[v1alpha1::FileAsset]) -> Vec<File
     wish.iter().enumerate().map(one).collect()
 }
 
-/// Custom static pods; `apiVersion` and `kind` may have been left out.
+/// Custom static pods; `apiVersion`, `kind` and the Pod's name may have been left out.
 pub(super) fn static_pods(draft: &mut Draft, wish: &[v1alpha1::StaticPod]) -> Vec<StaticPodAsset> {
     draft.origins.mark("staticPods", list_origin(wish));
     let one = |(index, pod): (usize, &v1alpha1::StaticPod)| {
-        let mut manifest = Object::new();
-        manifest.insert("apiVersion".to_owned(), "v1".into());
-        manifest.insert("kind".to_owned(), "Pod".into());
-        manifest.extend(pod.manifest.clone());
-        let roles = roles(draft, &format!("staticPods[{index}]"), &pod.roles);
-        StaticPodAsset { name: pod.name.clone(), manifest: manifest.into(), roles }
+        let path = format!("staticPods[{index}]");
+        let manifest = pod_manifest(draft, &format!("{path}.manifest"), pod);
+        StaticPodAsset { name: pod.name.clone(), manifest: manifest.into(), roles: roles(draft, &path, &pod.roles) }
     };
     wish.iter().enumerate().map(one).collect()
+}
+
+fn pod_manifest(draft: &mut Draft, path: &str, pod: &v1alpha1::StaticPod) -> Object {
+    let mut manifest = Object::new();
+    for (field, value) in [("apiVersion", "v1"), ("kind", "Pod")] {
+        if !pod.manifest.contains_key(field) {
+            draft.origins.mark(join(path, field), Origin::Default);
+        }
+        manifest.insert(field.to_owned(), value.into());
+    }
+    manifest.extend(pod.manifest.clone());
+    let metadata = manifest.entry("metadata").or_insert_with(|| Object::new().into());
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.entry("name").or_insert_with(|| {
+            draft.origins.mark(format!("{path}.metadata.name"), Origin::Derived);
+            pod.name.as_str().into()
+        });
+    }
+    manifest
 }
 
 /// Hooks.

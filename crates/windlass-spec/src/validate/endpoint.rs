@@ -6,7 +6,7 @@ use crate::problems::Problem;
 use crate::v1alpha1::Endpoint;
 
 /// Ports a control-plane machine needs for something else.
-const TAKEN: [(u16, &str); 14] = [
+const TAKEN: [(u16, &str); 16] = [
     (22, "SSH"),
     (53, "name servers"),
     (2379, "etcd's clients"),
@@ -16,14 +16,14 @@ const TAKEN: [(u16, &str); 14] = [
     (7441, "the controllers' metrics"),
     (7442, "the agent's metrics"),
     (7443, "the API balancer"),
+    (7444, "the agent's way to its own API server"),
     (10248, "kubelet's health"),
     (10249, "kube-proxy's metrics"),
     (10250, "kubelet"),
     (10256, "kube-proxy's health"),
     (10257, "kube-controller-manager"),
+    (10259, "kube-scheduler"),
 ];
-/// kube-scheduler's port, the last of the fixed ones.
-const SCHEDULER: u16 = 10259;
 /// Ports of Services.
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
@@ -59,7 +59,6 @@ fn port(port: u16) -> Option<Problem> {
     if NODE_PORTS.contains(&port) {
         return problem(format!("port {port} is among those of NodePort Services (30000 to 32767)"));
     }
-    let user = TAKEN.iter().find(|(taken, _)| *taken == port).map(|(_, user)| *user);
-    let user = user.or((port == SCHEDULER).then_some("kube-scheduler"))?;
+    let (_, user) = TAKEN.iter().find(|(taken, _)| *taken == port)?;
     problem(format!("port {port} is needed for {user}"))
 }

@@ -17,6 +17,8 @@ const CONTENT_LIMIT: usize = 512 << 10;
 const LONGEST_HOOK: u64 = 3600;
 /// Static pods Windlass runs itself.
 const OWN_PODS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+/// Namespaces that a cluster makes for itself.
+const NAMESPACES_FROM_THE_START: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// Accounts of the system.
 const OWN_USERS: [&str; 7] = ["root", "daemon", "bin", "sys", "nobody", "www-data", "messagebus"];
 /// Kernel parameters the pod network needs.
@@ -34,7 +36,7 @@ const KEY_TYPES: [&str; 7] = [
 
 /// Checks files, static pods, hooks, scripts, users and kernel parameters.
 pub(super) fn check(spec: &ClusterSpec, found: &mut Vec<Problem>) {
-    files(&spec.files, found);
+    files(&spec.files, &spec.users, found);
     static_pods(&spec.static_pods, found);
     hooks(&spec.hooks, found);
     scripts(&spec.extra_user_data, found);
@@ -49,10 +51,11 @@ pub(super) fn check(spec: &ClusterSpec, found: &mut Vec<Problem>) {
     }
 }
 
-fn files(files: &[FileAsset], found: &mut Vec<Problem>) {
+fn files(files: &[FileAsset], users: &[User], found: &mut Vec<Problem>) {
     for (index, file) in files.iter().enumerate() {
         let path = format!("spec.files[{index}]");
         found.extend(file_path(&format!("{path}.path"), &file.path));
+        found.extend(own_keys(&format!("{path}.path"), &file.path, users));
         if let Some(mode) = file.mode.as_deref().filter(|mode| !is_mode(mode)) {
             let problem = Problem::error("file-mode", format!("{path}.mode"), format!("`{mode}` is no file mode"));
             found.push(problem.hint("three or four octal digits are wanted, such as 0644"));
@@ -82,15 +85,20 @@ fn file_path(path: &str, text: &str) -> Option<Problem> {
     if !text.starts_with('/') || !plain || text.contains(['\0', '\n']) {
         return Some(problem(format!("`{text}` is no plain absolute path")).hint("write it from `/`, without `..`"));
     }
-    let within = |owned: &str| text.strip_prefix(owned).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let owned = paths::OWNED.iter().find(|owned| within(owned))?;
-    let hint = match *owned {
-        "/etc/kubernetes" => "write `spec.staticPods` for manifests and `spec.components` for configuration",
-        "/etc/containerd" => "write `spec.registryMirrors` for mirrors",
-        "/etc/resolv.conf" => "write `spec.network.dnsUpstreams`",
-        _ => "choose another place",
-    };
-    Some(problem(format!("`{owned}` is kept by Windlass or the system")).hint(hint))
+    if let Some(owned) = paths::owner_of(text) {
+        let place = owned.path.trim_end_matches('*');
+        return Some(problem(format!("`{place}` is kept by Windlass or the system")).hint(owned.instead));
+    }
+    paths::is_folder(text).then(|| problem(format!("`{text}` is a folder that machines need")))
+}
+
+/// Keys of a user of the spec: the agent keeps that file.
+fn own_keys(path: &str, text: &str, users: &[User]) -> Option<Problem> {
+    let login = text.strip_prefix("/home/")?.strip_suffix("/.ssh/authorized_keys")?;
+    users.iter().find(|user| user.name == login)?;
+    let problem =
+        Problem::error("file-path", path, format!("`{text}` is kept by Windlass: `{login}` is in `spec.users`"));
+    Some(problem.hint("write `sshAuthorizedKeys` there"))
 }
 
 fn static_pods(pods: &[StaticPod], found: &mut Vec<Problem>) {
@@ -101,10 +109,9 @@ fn static_pods(pods: &[StaticPod], found: &mut Vec<Problem>) {
             let message = format!("`{}` is one of Windlass's own static pods", pod.name);
             found.push(Problem::error("reserved-name", format!("{path}.name"), message));
         }
-        let is = |field: &str, wanted: &str| pod.manifest.get(field).is_none_or(|value| value == wanted);
-        if !is("apiVersion", "v1") || !is("kind", "Pod") {
-            found.push(Problem::error("static-pod", format!("{path}.manifest"), "the manifest is no `v1` Pod"));
-        }
+        pod_kind(&path, pod, found);
+        found.extend(pod_name(&path, pod));
+        found.extend(pod_namespace(&path, pod));
         let containers = pod.manifest.get("spec").and_then(|spec| spec.get("containers"));
         if containers.and_then(|list| list.as_array()).is_none_or(Vec::is_empty) {
             let message = "the manifest has no `spec.containers`";
@@ -117,6 +124,46 @@ fn static_pods(pods: &[StaticPod], found: &mut Vec<Problem>) {
         "static pod",
         names.map(|(index, pod)| (format!("spec.staticPods[{index}].name"), pod.name.as_str())),
     );
+}
+
+/// `apiVersion` and `kind`, where they are written.
+fn pod_kind(path: &str, pod: &StaticPod, found: &mut Vec<Problem>) {
+    for (field, wanted) in [("apiVersion", "v1"), ("kind", "Pod")] {
+        if pod.manifest.get(field).is_some_and(|value| value != wanted) {
+            let message = format!("a static pod's `{field}` is `{wanted}`");
+            let problem = Problem::error("static-pod", format!("{path}.manifest.{field}"), message);
+            found.push(problem.hint("kubelet runs nothing but Pods without an API server; leave the field out"));
+        }
+    }
+}
+
+/// The pod is found by the name it has here: in kubelet's log folders, in reports, in its manifest's file.
+fn pod_name(path: &str, pod: &StaticPod) -> Option<Problem> {
+    let path = format!("{path}.manifest.metadata");
+    let metadata = pod.manifest.get("metadata")?;
+    let Some(metadata) = metadata.as_object() else {
+        return Some(Problem::error("static-pod", path, "a Pod's `metadata` holds fields"));
+    };
+    let found = metadata.get("name").filter(|name| *name != pod.name.as_str())?;
+    let found = found.as_str().map_or_else(|| found.to_string(), ToOwned::to_owned);
+    let message = format!("the Pod is called `{found}`, the static pod `{}`", pod.name);
+    let problem = Problem::error("static-pod", format!("{path}.name"), message);
+    let problem = problem.label("must be the same").hint(format!("leave it out or write `{}`", pod.name));
+    Some(problem.hint("a machine would wait for a pod that never comes"))
+}
+
+fn pod_namespace(path: &str, pod: &StaticPod) -> Option<Problem> {
+    let path = format!("{path}.manifest.metadata.namespace");
+    let namespace = pod.manifest.get("metadata")?.get("namespace")?;
+    let Some(namespace) = namespace.as_str().filter(|text| syntax::is_dns_label(text)) else {
+        let problem = Problem::error("static-pod", path, format!("{namespace} is no name of a namespace"));
+        return Some(problem.hint("leave it out or write one such as `kube-system`"));
+    };
+    (!NAMESPACES_FROM_THE_START.contains(&namespace)).then(|| {
+        let message = format!("namespace `{namespace}` is not there when a cluster starts");
+        let problem = Problem::warning("static-pod", path, message);
+        problem.label("the pod runs, but the API shows it only once the namespace exists")
+    })
 }
 
 fn hooks(hooks: &[Hook], found: &mut Vec<Problem>) {

@@ -83,7 +83,7 @@ pub const RULES: [Rule; 47] = [
     rule("file-path", "files have plain absolute paths outside Windlass's places"),
     rule("file-mode", "file modes are octal"),
     rule("content-size", "files and scripts fit into a machine's configuration"),
-    rule("static-pod", "static pods are Pods"),
+    rule("static-pod", "static pods are Pods called as their entry is"),
     rule("hook", "hooks run a program"),
     rule("script", "scripts say what runs them"),
     rule("user", "login names are login names"),

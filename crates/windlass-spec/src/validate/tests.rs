@@ -273,6 +273,8 @@ fn endpoint_and_etcd() {
         ("endpoint: {port: 0}", &["port"]),
         ("endpoint: {port: 10250}", &["port"]),
         ("endpoint: {port: 2379}", &["port"]),
+        ("endpoint: {port: 7444}", &["port"]),
+        ("endpoint: {port: 10259}", &["port"]),
         ("endpoint: {port: 30001}", &["port"]),
         ("endpoint: {name: localhost}", &["endpoint-name"]),
         ("endpoint: {mode: VirtualIP}", &["endpoint-mode"]),
@@ -342,6 +344,15 @@ fn machines() {
         ("files: [{path: /etc/kubernetes/x, content: a}]", &["file-path"]),
         ("files: [{path: /etc/kubernetes-like, content: a}]", FINE),
         ("files: [{path: /etc/hosts, content: a}]", &["file-path"]),
+        ("files: [{path: /etc/passwd, content: a}]", &["file-path"]),
+        ("files: [{path: /usr/local/bin/kubelet, content: a}]", &["file-path"]),
+        ("files: [{path: /usr/local/bin/own, content: a}]", FINE),
+        ("files: [{path: /etc/systemd/system/kubelet.service, content: a}]", &["file-path"]),
+        ("files: [{path: /etc/systemd/system/kubelet.service.d/own.conf, content: a}]", FINE),
+        ("files: [{path: /etc/sudoers.d/windlass-ops, content: a}]", &["file-path"]),
+        ("files: [{path: /usr/local/bin, content: a}]", &["file-path"]),
+        ("files: [{path: /home/ops/.ssh/authorized_keys, content: a}]", FINE),
+        ("files: [{path: /home/ops/.ssh/authorized_keys, content: a}]\nusers: [{name: ops}]", &["file-path"]),
         ("files: [{path: /a, content: a, mode: \"0999\"}]", &["file-mode"]),
         ("files: [{path: /a, content: a, mode: 4755}]", FINE),
         ("files: [{path: /a, content: a}, {path: /a, content: b}]", &["duplicate-name"]),
@@ -350,6 +361,14 @@ fn machines() {
         ("staticPods: [{name: etcd, manifest: {spec: {containers: [{name: a}]}}}]", &["reserved-name"]),
         ("staticPods: [{name: a, manifest: {kind: Job, spec: {containers: [{name: a}]}}}]", &["static-pod"]),
         ("staticPods: [{name: a, manifest: {}}]", &["static-pod"]),
+        (&pod("a", "{name: a, namespace: kube-system}"), FINE),
+        (&pod("a", "{labels: {x: why}}"), FINE),
+        (&pod("a", "{name: b}"), &["static-pod"]),
+        (&pod("a", "{name: 1}"), &["static-pod"]),
+        (&pod("a", "[]"), &["static-pod"]),
+        (&pod("a", "{namespace: Kube}"), &["static-pod"]),
+        (&pod("a", "{namespace: \"\"}"), &["static-pod"]),
+        (&pod("a", "{namespace: later}"), &["(static-pod)"]),
         ("hooks: [{name: a, when: BeforeKubelet, command: [/bin/true], timeout: 30s}]", FINE),
         ("hooks: [{name: a, when: BeforeKubelet, command: [true]}]", &["hook"]),
         ("hooks: [{name: a, when: BeforeKubelet, command: []}]", &["hook"]),
@@ -371,6 +390,29 @@ fn machines() {
         ("sysctls: {net.ipv4.ip_forward: 0}", &["sysctl"]),
         ("sysctls: {net.a: \"\"}", &["sysctl"]),
     ]);
+}
+
+/// A static pod whose manifest has this metadata.
+fn pod(name: &str, metadata: &str) -> String {
+    format!(
+        "staticPods: [{{name: {name}, manifest: {{metadata: {metadata}, spec: {{containers: [{{name: a, image: b}}]}}}}}}]"
+    )
+}
+
+#[test]
+fn what_is_refused_says_where_and_what_to_write_instead() {
+    let fields = "\
+staticPods:
+- name: proxy
+  manifest:
+    kind: Deployment
+    metadata: {name: my-proxy}
+    spec: {containers: [{name: a, image: b}]}
+files:
+- {path: /usr/local/bin/kubelet, content: \"\"}
+- {path: /etc/passwd, content: \"\"}
+endpoint: {port: 7444}";
+    insta::assert_snapshot!(judged(&document("lab", &indented(fields))));
 }
 
 #[test]

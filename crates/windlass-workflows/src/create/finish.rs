@@ -7,10 +7,9 @@ use super::Cx;
 
 /// Specs move up, the rest of what was generated goes.
 pub(super) async fn files(cx: Cx) -> StepResult {
-    let full = serde_saphyr::to_string(cx.full()?).or_fail("failed to write out the full spec")?;
     let folder = &cx.folder;
-    folder.write(&folder.spec(), &cx.request.text).or_fail("failed to write the spec")?;
-    folder.write(&folder.full(), &full).or_fail("failed to write the full spec")?;
+    folder.write_private(&folder.spec(), &cx.request.text).or_fail("failed to write the spec")?;
+    folder.write_full(&folder.full(), cx.full()?).or_fail("failed to write the full spec")?;
     folder.write_private(&folder.kubeconfig(), &cx.target()?.kubeconfig).or_fail("failed to write the kubeconfig")?;
     folder.clear_generated().or_fail("failed to remove what was generated")?;
     Ok(Outcome::noted(folder.root().to_string()))

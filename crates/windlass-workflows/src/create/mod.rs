@@ -185,6 +185,7 @@ impl Create {
             bundle: self.content.get().map(|content| content.release.bundle.clone()).unwrap_or_default(),
             spec_hash: self.request.spec_hash.clone(),
             kept: self.request.kept.clone(),
+            version: self.site.version.clone(),
         };
         self.site.registry().keep(&pointer).map_err(|error| Failure::from_error("failed to note the cluster", &error))
     }

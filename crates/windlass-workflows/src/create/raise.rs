@@ -55,9 +55,7 @@ pub(super) async fn set_up(cx: Cx) -> StepResult {
         return Err(Failure::new(FailureKind::Usage, "the spec does not fit this computer").cause(problems.to_string()));
     }
     cx.remember(Life::Creating)?;
-    cx.folder
-        .write(&cx.folder.generated().join("cluster.yaml"), &cx.request.text)
-        .or_fail("failed to keep the spec")?;
+    cx.folder.write_private(&cx.folder.early_spec(), &cx.request.text).or_fail("failed to keep the spec")?;
     Ok(Outcome::noted(format!("{machines} machine{}", if machines == 1 { "" } else { "s" })))
 }
 
@@ -69,8 +67,7 @@ pub(super) async fn bundle(cx: Cx) -> StepResult {
     let facts = cx.site.provider.facts().await;
     let facts = facts.map_err(|error| provider_failure("failed to learn about the machines' ground", &error))?;
     let full = resolve(&cx.request.cluster, &content.release, &facts).map_err(|problems| spec_failure(&problems))?;
-    let text = serde_saphyr::to_string(&full).or_fail("failed to write out the full spec")?;
-    cx.folder.write(&cx.folder.generated().join("cluster.full.yaml"), &text).or_fail("failed to keep the full spec")?;
+    cx.folder.write_full(&cx.folder.early_full(), &full).or_fail("failed to keep the full spec")?;
     let note = format!("Kubernetes {}, {}", content.release.kubernetes, content.image);
     // Set once: the step runs once, or again with the same result.
     let _ = cx.full.set(full);

@@ -22,6 +22,7 @@ use windlass_providers::ports::{Inventory, ProviderError, Scope};
 
 use crate::folder::{ClusterFolder, Life, Pointer};
 use crate::machines::Follower;
+use crate::newer::NewerWindlass;
 use crate::pivot::Pivot;
 use crate::seat::Seat;
 use crate::site::Site;
@@ -98,6 +99,9 @@ pub enum Refusal {
         /// Their names.
         clusters: Vec<String>,
     },
+    /// A newer Windlass has changed it.
+    #[error(transparent)]
+    Newer(#[from] NewerWindlass),
 }
 
 impl Delete {

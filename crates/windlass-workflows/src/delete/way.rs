@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use windlass_spec::identity::Ownership;
 
@@ -14,6 +14,7 @@ use crate::access;
 use crate::content;
 use crate::folder::{ClusterFolder, Life, Pointer};
 use crate::management;
+use crate::newer;
 use crate::pivot::PivotError;
 use crate::plane::Programs;
 use crate::site::Site;
@@ -60,23 +61,32 @@ pub(super) async fn find(site: &Site, pointer: &Pointer, folder: &ClusterFolder)
         return inventory("its kubeconfig is gone");
     };
     let Ok(client) = access::client(&text).await else { return inventory("its kubeconfig is of no use") };
-    let Ok(Ok(others)) = tokio::time::timeout(ANSWER, others(&client, &pointer.scope.cluster)).await else {
+    let Ok(Ok(managed)) = tokio::time::timeout(ANSWER, managed(&client)).await else {
         return inventory("its API does not answer");
     };
-    if !others.is_empty() {
-        return Err(Refusal::Manager { clusters: others });
-    }
+    judge(&managed, &pointer.scope.cluster, &site.version)?;
     match content::programs_of(&pointer.bundle, &site.cache) {
         Ok(programs) => Ok(Way::Management { client, programs }),
         Err(error) => inventory(&error.to_string()),
     }
 }
 
-/// Other clusters this one manages.
-async fn others(client: &Client, cluster: &str) -> Result<Vec<String>, kube::Error> {
-    let api: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &management::cluster_kind());
-    let all = api.list(&ListParams::default()).await?;
-    Ok(all.items.iter().map(ResourceExt::name_any).filter(|name| name != cluster).collect())
+/// Clusters this one manages, itself among them.
+async fn managed(client: &Client) -> Result<Vec<DynamicObject>, kube::Error> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &management::cluster_kind());
+    Ok(api.list(&ListParams::default()).await?.items)
+}
+
+/// Refuses when somebody else would be harmed: other clusters, or a newer Windlass's.
+fn judge(managed: &[DynamicObject], cluster: &str, version: &str) -> Result<(), Refusal> {
+    let (own, others): (Vec<&DynamicObject>, Vec<_>) = managed.iter().partition(|object| object.name_any() == cluster);
+    for object in own {
+        newer::check_object(object, version)?;
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::Manager { clusters: others.iter().map(|object| object.name_any()).collect() })
 }
 
 /// Why the inventory decides when management does not move; none when going on could lose what is somebody's.
@@ -102,7 +112,7 @@ mod tests {
     use windlass_spec::identity::{Epoch, OwnerId};
 
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-    use kube::api::DynamicObject;
+    use windlass_controllers::api::names::VERSION;
 
     use super::*;
     use crate::pivot::graph::{Item, Key, layers};
@@ -139,6 +149,22 @@ mod tests {
         for (error, reason) in cases {
             assert_eq!(without_management(&error).as_deref(), reason, "{error}");
         }
+    }
+
+    #[test]
+    fn what_is_not_ours_alone_to_delete_is_refused() {
+        let cluster = |name: &str, version: &str| {
+            let mut object = DynamicObject::new(name, &management::cluster_kind());
+            object.metadata.annotations = Some([(VERSION.to_owned(), version.to_owned())].into());
+            object
+        };
+        let said = |managed: &[DynamicObject]| judge(managed, "lab", "0.1.0").err().map(|refusal| refusal.to_string());
+        assert_eq!(said(&[]), None);
+        assert_eq!(said(&[cluster("lab", "0.1.0")]), None);
+        let other = said(&[cluster("lab", "0.1.0"), cluster("two", "0.1.0")]);
+        assert_eq!(other.as_deref(), Some("the cluster manages others: two; delete or move them first"));
+        let newer = said(&[cluster("lab", "0.2.0")]).expect("refused");
+        assert!(newer.contains("changed by Windlass 0.2.0"), "{newer}");
     }
 
     #[test]

@@ -6,6 +6,9 @@ use windlass_engine::{Progress, ProgressState};
 use windlass_providers::ports::{Machine, MachineState};
 use windlass_spec::report::{NodeReport, PartState};
 
+/// What a machine does that has nothing left to do.
+pub const READY: &str = "ready";
+
 /// What this machine does, and what it waits for.
 pub fn progress(machine: &Machine) -> Progress {
     let (state, doing, detail) = match (&machine.state, &machine.report) {
@@ -28,7 +31,7 @@ fn reported(name: &str, report: &NodeReport) -> Progress {
         return line(name, ProgressState::Working, "configuration", "waits for its first".to_owned());
     }
     if report.is_ready() {
-        return line(name, ProgressState::Done, "ready", String::new());
+        return line(name, ProgressState::Done, READY, String::new());
     }
     match report.current().map(|part| (part.part.as_str(), &part.state)) {
         Some((part, PartState::Failed { message, .. })) => line(name, ProgressState::Failed, part, message.clone()),

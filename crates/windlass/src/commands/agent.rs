@@ -11,6 +11,7 @@ use crate::output::{Format, Table, print_value};
 
 /// The agent of a machine.
 #[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  windlass machine shell lab-cp-a -- windlass agent status")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -22,7 +23,9 @@ enum Command {
     #[command(after_help = "Examples:\n  systemctl status windlass-agent\n  windlass agent run")]
     Run,
     /// Show what this machine is doing and what it waits for.
-    #[command(after_help = "Examples:\n  windlass agent status\n  windlass agent status -o json")]
+    #[command(
+        after_help = "Exit codes: 0 printed, 1 failed, 3 no agent has reported on this machine.\n\nExamples:\n  windlass agent status\n  windlass agent status -o json"
+    )]
     Status(StatusArgs),
 }
 

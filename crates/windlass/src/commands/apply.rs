@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use windlass_workflows::create;
+use windlass_spec::v1alpha1::Cluster;
 use windlass_workflows::folder::{ClusterFolder, Life, Pointer};
-use windlass_workflows::{access, management};
+use windlass_workflows::management::{self, Held};
+use windlass_workflows::{create, newer};
 
 use crate::document;
 use crate::exit::{Code, Failure, Outcome};
@@ -17,7 +18,7 @@ use crate::recover;
 /// Arguments of `windlass apply`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Changes the number of machines in worker groups of a cluster that manages itself. Other changes are refused with the paths that differ.\n\nExamples:\n  windlass apply -f lab.yaml"
+    after_help = "Changes the number of machines in worker groups of a cluster that manages itself. Other changes are refused with the paths that differ.\n\nExit codes: 0 applied (or nothing to do), 1 failed, 2 bad spec, 3 no such cluster, 4 locked, 5 refused.\n\nExamples:\n  windlass apply -f lab.yaml"
 )]
 pub(crate) struct Args {
     /// The cluster's document; `-` reads standard input.
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let (text, cluster) = document::read(&args.file)?;
         let name = cluster.metadata.name.clone();
         let pointer = operation::known(&name)?;
+        operation::check_version(&pointer)?;
         if pointer.life != Life::Created {
             return Err(Failure::new(Code::Refused, anyhow::anyhow!("cluster `{name}` is not up"))
                 .hint(format!("windlass status {name}")));
@@ -38,9 +40,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let _lock = operation::lock(&operation::registry()?.lock(&name), &format!("apply cluster {name}"))?;
         recover::kubeconfig(&pointer).await;
         let folder = ClusterFolder::new(&name, pointer.folder.clone());
-        let client = access::client(&fs_err::read_to_string(folder.kubeconfig())?).await?;
-        let api = management::clusters(&client, &pointer.namespace);
-        let before = api.get(&name).await?.data["spec"].take();
+        let mut held = management::ask(&pointer).await?;
+        newer::check_object(&held.object, operation::VERSION).map_err(operation::keeps_off)?;
+        let before = held.object.data["spec"].take();
         let wanted = serde_json::to_value(&cluster.spec)?;
         let different = differences(&before, &wanted);
         if different.is_empty() {
@@ -55,14 +57,25 @@ pub(crate) fn run(args: &Args) -> Outcome {
             return Err(Failure::new(Code::Refused, error).hint(format!("windlass plan -f {}", args.file)));
         }
         let patch = Patch::Merge(json!({"spec": {"workers": wanted["workers"]}}));
+        let api = management::clusters(&held.client, &pointer.namespace);
         api.patch(&name, &PatchParams::default(), &patch).await?;
         let spec_hash = create::spec_hash(&cluster).map_err(|broken| operation::explain(&broken))?;
         operation::registry()?.keep(&Pointer { spec_hash, ..pointer })?;
-        folder.write(&folder.spec(), &text)?;
+        folder.write_private(&folder.spec(), &text)?;
+        keep_full(&folder, &cluster, &held)?;
         eprintln!("applied: {}", different.join(", "));
         eprintln!("hint: windlass status {name} --watch");
         Ok(Code::Ok)
     })
+}
+
+/// The folder's full spec follows, as the cluster's controllers will resolve it. While they have resolved none, there is
+/// nothing to follow.
+fn keep_full(folder: &ClusterFolder, cluster: &Cluster, held: &Held) -> Result<(), Failure> {
+    let Ok(before) = held.full() else { return Ok(()) };
+    let full =
+        windlass_spec::resolve(cluster, &before.release, &before.facts).map_err(|found| document::refused(&found))?;
+    Ok(folder.write_full(&folder.full(), &full)?)
 }
 
 /// Paths at which two documents differ; list items that have a name are told by it.

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 enum What {
     /// Create a cluster that manages itself.
     #[command(
-        after_help = "Files go into a folder named after the cluster, in the working directory: NAME-cluster.yaml, NAME-cluster.full.yaml, NAME.kubeconfig, journal/.\n\nCreating a cluster that exists: the same spec is verified and there is nothing to do; another spec is refused.\n\nExit codes: 0 created (or there already), 1 failed, 2 bad spec, 4 locked, 5 exists and differs, 6 this computer lacks something, 130 interrupted.\n\nExamples:\n  windlass create cluster -f lab.yaml\n  windlass create cluster -f lab.yaml -o json | jq .event.type\n  windlass generate cluster lab | windlass create cluster -f -"
+        after_help = "Files go into a folder named after the cluster, in the working directory: NAME-cluster.yaml, NAME-cluster.full.yaml, NAME.kubeconfig, journal/.\n\nCreating a cluster that exists: the same spec is verified and there is nothing to do; another spec is refused. A create that did not end is not taken up again: delete the cluster, then create it.\n\nExit codes: 0 created (or there already), 1 failed, 2 bad spec, 4 locked, 5 exists and differs, is unfinished or a newer Windlass's, 6 this computer lacks something, 130 interrupted.\n\nExamples:\n  windlass create cluster -f lab.yaml\n  windlass create cluster -f lab.yaml -o json | jq .event.type\n  windlass generate cluster lab | windlass create cluster -f -"
     )]
     Cluster(ClusterArgs),
 }
@@ -137,6 +137,9 @@ async fn existing(
 ) -> Result<Option<Code>, Failure> {
     let name = &cluster.metadata.name;
     let refused = |text: String| Failure::new(Code::Refused, anyhow::anyhow!(text));
+    if let Some(pointer) = pointer.filter(|pointer| pointer.life != Life::Kept) {
+        operation::check_version(pointer)?;
+    }
     match (create::judge(pointer, spec_hash), pointer) {
         (Found::Nothing { .. }, _) | (_, None) => Ok(None),
         (Found::Same, Some(pointer)) => verify(pointer, name).await.map(Some),
@@ -155,9 +158,9 @@ async fn existing(
 async fn verify(pointer: &Pointer, name: &str) -> Outcome {
     recover::kubeconfig(pointer).await;
     let status = status::of_api(pointer).await;
-    match status.and_then(|status| status.unhealthy().map_or(Ok(()), Err)) {
+    match status.and_then(|status| if status.ready { Ok(()) } else { Err(status.reason) }) {
         Ok(()) => {
-            eprintln!("cluster `{name}` exists with this spec and is healthy: nothing to do");
+            eprintln!("cluster `{name}` exists with this spec and is ready: nothing to do");
             Ok(Code::Ok)
         }
         Err(why) => {

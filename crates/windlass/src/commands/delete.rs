@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 use clap::Subcommand;
-use windlass_workflows::delete::{self, Belongings, Delete, Way};
+use windlass_workflows::delete::{self, Belongings, Delete, Refusal, Way};
 use windlass_workflows::folder::Life;
 
 use crate::exit::{Code, Failure, Outcome};
@@ -15,7 +15,9 @@ use crate::recover;
 
 /// Arguments of `windlass delete`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  windlass delete cluster lab")]
+#[command(
+    after_help = "Examples:\n  windlass delete cluster lab\n  windlass delete cluster lab --delete-volumes --yes"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -25,7 +27,7 @@ pub(crate) struct Args {
 enum What {
     /// Delete a cluster; its volumes are kept unless asked for.
     #[command(
-        after_help = "Works from any directory, also when the cluster's API is gone for good or its creation did not end. Kept volumes are listed and removed by the same command with --delete-volumes.\n\nExit codes: 0 deleted (or nothing left to do), 1 failed, 3 no such cluster, 4 locked, 5 not confirmed or manages other clusters, 130 interrupted.\n\nExamples:\n  windlass delete cluster lab\n  windlass delete cluster lab --delete-volumes --yes"
+        after_help = "Works from any directory, also when the cluster's API is gone for good or its creation did not end. Kept volumes are listed and removed by the same command with --delete-volumes.\n\nExit codes: 0 deleted (or nothing left to do), 1 failed, 3 no such cluster, 4 locked, 5 not confirmed, manages other clusters or is a newer Windlass's, 130 interrupted.\n\nExamples:\n  windlass delete cluster lab\n  windlass delete cluster lab --delete-volumes --yes"
     )]
     Cluster(ClusterArgs),
 }
@@ -56,6 +58,10 @@ async fn cluster(args: &ClusterArgs) -> Outcome {
     let name = &args.name;
     let registry = operation::registry()?;
     let Some(pointer) = registry.find(name)? else { return gone(name) };
+    operation::check_version(&pointer)?;
+    if pointer.life != Life::Kept {
+        must_be_confirmable(args)?;
+    }
     let site = operation::site().await?;
     let there = Delete::belongings(&site, &pointer).await.map_err(failure)?;
     if pointer.life == Life::Kept && !args.delete_volumes && !there.volumes.is_empty() {
@@ -68,8 +74,7 @@ async fn cluster(args: &ClusterArgs) -> Outcome {
     // As it is now that nobody else changes it.
     let Some(pointer) = registry.find(name)? else { return gone(name) };
     recover::kubeconfig(&pointer).await;
-    let delete =
-        Delete::prepare(site, pointer, volumes).await.map_err(|refusal| Failure::new(Code::Refused, refusal))?;
+    let delete = Delete::prepare(site, pointer, volumes).await.map_err(refused)?;
     lower(Arc::new(delete), name, args.output).await
 }
 
@@ -97,15 +102,28 @@ fn gone(name: &str) -> Outcome {
     Err(operation::unknown(name))
 }
 
+fn refused(refusal: Refusal) -> Failure {
+    match refusal {
+        Refusal::Newer(newer) => operation::keeps_off(newer),
+        other => Failure::new(Code::Refused, other),
+    }
+}
+
+/// Where nobody can be asked, the confirmation must be in the command.
+fn must_be_confirmable(args: &ClusterArgs) -> Result<(), Failure> {
+    if args.yes || std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    let error = anyhow::anyhow!("deleting cluster `{}` needs a confirmation", args.name);
+    Err(Failure::new(Code::Refused, error).hint("add --yes"))
+}
+
 /// Asks what must be asked; returns whether volumes go too.
 fn confirm(args: &ClusterArgs, there: &Belongings) -> Result<bool, Failure> {
     if args.yes {
         return Ok(args.delete_volumes);
     }
-    if !std::io::stdin().is_terminal() {
-        let error = anyhow::anyhow!("deleting cluster `{}` needs a confirmation", args.name);
-        return Err(Failure::new(Code::Refused, error).hint("add --yes"));
-    }
+    must_be_confirmable(args)?;
     eprintln!("Cluster {} has {} machine(s): {}", args.name, there.machines.len(), there.machines.join(", "));
     if ask("Type its name to delete it: ")? != args.name {
         return Err(Failure::new(Code::Refused, anyhow::anyhow!("not confirmed; nothing was touched")));

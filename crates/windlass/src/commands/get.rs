@@ -5,14 +5,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_providers::ports::Provider;
+use windlass_spec::v1alpha1;
 use windlass_workflows::folder::{ClusterFolder, Life, Pointer};
+use windlass_workflows::management::{self, AskError, Held};
 use windlass_workflows::status::{self, Status};
-use windlass_workflows::{access, management};
 
 use crate::exit::{Code, Failure, Outcome};
 use crate::local::block_on;
 use crate::operation;
-use crate::output::{Format, Table, print_value};
+use crate::output::{Format, Table, print_full, print_text, print_value};
 use crate::recover;
 
 /// Arguments of `windlass get`.
@@ -28,7 +29,9 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List the clusters this computer knows.
-    #[command(after_help = "Examples:\n  windlass get clusters -o json")]
+    #[command(
+        after_help = "Exit codes: 0 printed, ready or not (in JSON `ready` and `reason`), 1 failed.\n\nExamples:\n  windlass get clusters -o json"
+    )]
     Clusters {
         /// Output format.
         #[arg(short, long, value_enum, default_value_t)]
@@ -36,7 +39,7 @@ enum What {
     },
     /// Print a cluster's document, as its API has it.
     #[command(
-        after_help = "With --full every value is there; `origins` says who set it: user, default or derived.\n\nExamples:\n  windlass get cluster lab\n  windlass get cluster lab -o json --full"
+        after_help = "With --full every value is there, and who set it: as a comment behind each value, in JSON below `origins`.\nPasswords of proxies are not shown then.\n\nExit codes: 0 printed, 1 failed, 3 no such cluster.\n\nExamples:\n  windlass get cluster lab\n  windlass get cluster lab -o json --full"
     )]
     Cluster {
         /// The cluster's name.
@@ -49,7 +52,9 @@ enum What {
         output: Format,
     },
     /// List a cluster's machines.
-    #[command(after_help = "Examples:\n  windlass get machines lab")]
+    #[command(
+        after_help = "Exit codes: 0 printed, ready or not (in JSON `ready` and `reason`), 1 failed, 3 no such cluster.\n\nExamples:\n  windlass get machines lab\n  windlass get machines lab -o json | jq '.[] | select(.ready | not) | .reason'"
+    )]
     Machines {
         /// The cluster's name.
         name: String,
@@ -82,7 +87,7 @@ async fn clusters(output: Format) -> Outcome {
     match output {
         Format::Json | Format::Yaml => print_value(output, &all)?,
         Format::Table | Format::Wide if all.is_empty() => eprintln!("no clusters"),
-        Format::Table | Format::Wide => print!("{}", cluster_table(&all, output == Format::Wide).render()),
+        Format::Table | Format::Wide => print_text(&cluster_table(&all, output == Format::Wide).render())?,
     }
     Ok(Code::Ok)
 }
@@ -125,8 +130,8 @@ pub(crate) fn state(status: &Status) -> String {
         (Life::Deleting, None) => "DeleteInterrupted",
         (Life::Kept, _) => "VolumesKept",
         (Life::Created, _) if !status.api.answers => "Unreachable",
-        (Life::Created, _) if status.unhealthy().is_some() => "Unhealthy",
-        (Life::Created, _) => "Ready",
+        (Life::Created, _) if status.ready => "Ready",
+        (Life::Created, _) => "NotReady",
     }
     .to_owned()
 }
@@ -135,7 +140,7 @@ async fn machines(name: &str, output: Format) -> Outcome {
     let status = gather(&operation::known(name)?).await?;
     match output {
         Format::Json | Format::Yaml => print_value(output, &status.machines)?,
-        Format::Table | Format::Wide => print!("{}", machine_table(&status, output == Format::Wide).render()),
+        Format::Table | Format::Wide => print_text(&machine_table(&status, output == Format::Wide).render())?,
     }
     Ok(Code::Ok)
 }
@@ -196,17 +201,38 @@ pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
 async fn cluster(name: &str, full: bool, output: Format) -> Outcome {
     let pointer = operation::known(name)?;
     recover::kubeconfig(&pointer).await;
-    let value = match from_api(&pointer, full).await {
-        Ok(value) => value,
+    let held = management::ask(&pointer).await;
+    let folder = ClusterFolder::new(name, pointer.folder.clone());
+    if full {
+        let full = match held.and_then(|held| held.full()) {
+            Ok(full) => full,
+            Err(error) => {
+                warn(error);
+                folder.read_full()?.ok_or_else(|| nothing_kept(name))?
+            }
+        };
+        print_full(output, &full)?;
+        return Ok(Code::Ok);
+    }
+    let document = match held {
+        Ok(held) => document(&pointer, held)?,
         Err(error) => {
-            eprintln!("warning: {error}; this is what the folder has");
-            from_folder(&pointer, full)?
+            warn(error);
+            kept_document(&folder)?.ok_or_else(|| nothing_kept(name))?
         }
     };
     // A document has no table form.
-    let output = if output == Format::Json { Format::Json } else { Format::Yaml };
-    print_value(output, &value)?;
+    print_value(if output == Format::Json { Format::Json } else { Format::Yaml }, &document)?;
     Ok(Code::Ok)
+}
+
+fn warn(error: AskError) {
+    eprintln!("warning: {:#}; this is what the folder has", anyhow::Error::from(error));
+}
+
+fn nothing_kept(name: &str) -> Failure {
+    let error = anyhow::anyhow!("neither the API of cluster `{name}` nor its folder has the document");
+    Failure::new(Code::Failed, error).hint(format!("windlass status {name}"))
 }
 
 #[derive(Serialize)]
@@ -218,32 +244,22 @@ struct Document {
     spec: Value,
 }
 
-async fn from_api(pointer: &Pointer, full: bool) -> anyhow::Result<Value> {
-    let name = &pointer.scope.cluster;
-    let folder = ClusterFolder::new(name, pointer.folder.clone());
-    let client = access::client(&fs_err::read_to_string(folder.kubeconfig())?).await?;
-    let api = management::clusters(&client, &pointer.namespace);
-    let asked = tokio::time::timeout(std::time::Duration::from_secs(5), api.get(name)).await;
-    let mut object = asked.map_err(|_| anyhow::anyhow!("the cluster's API does not answer"))??;
-    if full {
-        let full = object.data["status"]["full"].take();
-        anyhow::ensure!(!full.is_null(), "the cluster's API does not have the full spec yet");
-        return Ok(full);
-    }
+fn document(pointer: &Pointer, mut held: Held) -> anyhow::Result<Value> {
     let document = Document {
-        api_version: "windlass.dev/v1alpha1",
-        kind: "Cluster",
-        metadata: serde_json::json!({"name": name, "namespace": pointer.namespace}),
-        spec: object.data["spec"].take(),
+        api_version: v1alpha1::API_VERSION,
+        kind: v1alpha1::KIND,
+        metadata: serde_json::json!({"name": pointer.scope.cluster, "namespace": pointer.namespace}),
+        spec: held.object.data["spec"].take(),
     };
     Ok(serde_json::to_value(document)?)
 }
 
-fn from_folder(pointer: &Pointer, full: bool) -> anyhow::Result<Value> {
-    let folder = ClusterFolder::new(&pointer.scope.cluster, pointer.folder.clone());
-    let (place, early) = if full { (folder.full(), "cluster.full.yaml") } else { (folder.spec(), "cluster.yaml") };
-    let path = if place.exists() { place } else { folder.generated().join(early) };
-    Ok(serde_saphyr::from_str(&fs_err::read_to_string(path)?)?)
+/// The document as the folder has it; none where that is lost.
+fn kept_document(folder: &ClusterFolder) -> anyhow::Result<Option<Value>> {
+    let Some(path) = [folder.spec(), folder.early_spec()].into_iter().find(|path| path.exists()) else {
+        return Ok(None);
+    };
+    Ok(Some(serde_saphyr::from_str(&fs_err::read_to_string(path)?)?))
 }
 
 #[cfg(test)]

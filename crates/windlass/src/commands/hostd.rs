@@ -33,7 +33,9 @@ enum Command {
     #[command(after_help = "Examples:\n  windlass hostd start")]
     Start,
     /// Show whether it runs, and what it holds.
-    #[command(after_help = "Examples:\n  windlass hostd status\n  windlass hostd status -o yaml")]
+    #[command(
+        after_help = "Exit codes: 0 it runs, 1 failed, 3 it does not run.\n\nExamples:\n  windlass hostd status\n  windlass hostd status -o yaml"
+    )]
     Status {
         /// Output format.
         #[arg(short, long, value_enum, default_value_t)]

@@ -20,7 +20,7 @@ use crate::recover;
 /// Arguments of `windlass kubeconfig`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Prints the kubeconfig, or merges it into your own: entries that were not made for this cluster are never touched, the file is replaced in one go and its old state is kept beside it.\nWith --ttl a new identity in the group windlass:admins is issued that ends by itself.\n\nExamples:\n  windlass kubeconfig lab > lab.kubeconfig\n  windlass kubeconfig lab --merge\n  windlass kubeconfig lab --ttl 8h"
+    after_help = "Prints the kubeconfig, or merges it into your own: entries that were not made for this cluster are never touched, the file is replaced in one go and its old state is kept beside it.\nWith --ttl a new identity in the group windlass:admins is issued that ends by itself.\n\nExit codes: 0 printed or merged, 1 failed, 2 bad time, 3 no such cluster or no kubeconfig of it, 5 an entry of that name is somebody else's.\n\nExamples:\n  windlass kubeconfig lab > lab.kubeconfig\n  windlass kubeconfig lab --merge\n  windlass kubeconfig lab --ttl 8h"
 )]
 pub(crate) struct Args {
     /// The cluster's name.

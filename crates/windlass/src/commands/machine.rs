@@ -16,7 +16,7 @@ use crate::output::{Format, Table, print_value};
 /// Arguments of `windlass machine`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "MACHINE is a machine's name, or CLUSTER/MACHINE where two clusters have one of that name.\n\nExamples:\n  windlass machine ls\n  windlass machine logs lab-cp-a --unit agent -f\n  windlass machine shell lab-cp-a -- crictl ps"
+    after_help = "MACHINE is a machine's name, or CLUSTER/MACHINE where two clusters have one of that name.\n\nExit codes: 0 done, 1 failed, 3 no such machine; of shell: its command's own.\n\nExamples:\n  windlass machine ls\n  windlass machine logs lab-cp-a --unit agent -f\n  windlass machine shell lab-cp-a -- crictl ps"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -18,14 +18,20 @@ mod hostd;
 mod kubeconfig;
 mod logs;
 mod machine;
-mod plan;
+pub(crate) mod plan;
 mod reference;
 mod status;
 mod validate;
 
 /// Raises, runs, upgrades, heals and lowers Kubernetes clusters on machines you hold.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, about, max_term_width = 110)]
+#[command(
+    name = "windlass",
+    version,
+    about,
+    max_term_width = 110,
+    after_help = "Exit codes: 0 it worked or there was nothing to do, 1 failed, 2 bad usage or a bad document, 3 nothing of that name, 4 locked, 5 refused, 6 this computer lacks something, 130 interrupted.\n\nExamples:\n  windlass generate cluster lab --control-planes 3 --workers 2 > lab.yaml\n  windlass create cluster -f lab.yaml\n  windlass status lab\n  windlass delete cluster lab"
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use windlass_workflows::status::Status;
 
 use super::get::{gather, machine_table, or_dash, state};
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::local::block_on;
 use crate::operation;
-use crate::output::{Format, Table, print_value};
+use crate::output::{Format, Table, print_text, print_value};
 
 /// Pause between two looks of `--watch`.
 const TICK: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_secs(2);
 /// Arguments of `windlass status`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Works without the cluster's API too: its machines' own reports are kept by the provider.\n\nExamples:\n  windlass status lab\n  windlass status lab --watch\n  windlass status lab -o json"
+    after_help = "Works without the cluster's API too: its machines' own reports are kept by the provider.\nIn JSON and YAML the cluster and each machine have `ready` and, while that is false, `reason`: what is waited for.\n\nExit codes: 0 the state is printed, ready or not, 1 failed, 3 no such cluster.\n\nExamples:\n  windlass status lab\n  windlass status lab --watch\n  windlass status lab -o json | jq -e .ready"
 )]
 pub(crate) struct Args {
     /// The cluster's name.
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let status = gather(&operation::known(&args.name)?).await?;
             match args.output {
                 Format::Json | Format::Yaml => print_value(args.output, &status)?,
-                Format::Table | Format::Wide => show(&status, args, &mut last),
+                Format::Table | Format::Wide => show(&status, args, &mut last)?,
             }
             if !args.watch {
                 return Ok(Code::Ok);
@@ -48,18 +48,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     })
 }
 
-fn show(status: &Status, args: &Args, last: &mut String) {
+fn show(status: &Status, args: &Args, last: &mut String) -> Result<(), Failure> {
     let text = render(status, args.output == Format::Wide);
     if text == *last {
-        return;
+        return Ok(());
     }
-    if args.watch && std::io::stdout().is_terminal() {
-        print!("\x1b[2J\x1b[H");
-    } else if !last.is_empty() {
-        println!();
-    }
-    print!("{text}");
+    let lead = match (args.watch && std::io::stdout().is_terminal(), last.is_empty()) {
+        (true, _) => "\x1b[2J\x1b[H",
+        (false, true) => "",
+        (false, false) => "\n",
+    };
+    print_text(&format!("{lead}{text}"))?;
     *last = text;
+    Ok(())
 }
 
 fn render(status: &Status, wide: bool) -> String {
@@ -102,8 +103,8 @@ fn head(status: &Status) -> Table {
         }
         Some(error) => line("API:", format!("does not answer: {error}")),
     }
-    for trouble in status.unhealthy().iter().filter(|_| status.api.answers) {
-        line("Trouble:", trouble.clone());
+    if !status.ready {
+        line("Waits for:", status.reason.clone());
     }
     table
 }

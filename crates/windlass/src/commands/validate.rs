@@ -5,7 +5,7 @@ use windlass_spec::problems::Problems;
 
 use crate::document::{refused, text};
 use crate::exit::{Code, Outcome};
-use crate::output::{Format, print_value};
+use crate::output::{Format, print_text, print_value};
 
 /// Arguments of `windlass validate`.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let document = result.map_err(|problems| refused(&problems))?;
     say(&document.warnings);
-    println!("{name}: cluster {} is valid", document.cluster.metadata.name);
+    print_text(&format!("{name}: cluster {} is valid\n", document.cluster.metadata.name))?;
     Ok(Code::Ok)
 }
 

@@ -40,7 +40,9 @@ enum Verb {
     #[command(after_help = "Examples:\n  windlass bundle list\n  windlass bundle list -o wide")]
     List(list::Args),
     /// Compare every file of bundles and machine images with the lock; name each that differs.
-    #[command(after_help = "Examples:\n  windlass bundle verify\n  windlass bundle verify 1.37.2-0123456789ab")]
+    #[command(
+        after_help = "Exit codes: 0 all is whole, 1 something differs, 3 no such bundle.\n\nExamples:\n  windlass bundle verify\n  windlass bundle verify 1.37.2-0123456789ab"
+    )]
     Verify(Chosen),
     /// Write a bundle into one file, for places without a network.
     #[command(after_help = "Examples:\n  windlass bundle export kubernetes-1.37.2.tar.zst")]

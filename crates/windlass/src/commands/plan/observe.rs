@@ -1,7 +1,9 @@
-//! What this computer knows of a cluster.
+//! What is known of a cluster.
 //!
-//! Inputs: the registry, the cluster's folder, the provider's holdings. Output: what a plan is compared with; nothing for
+//! Inputs: the registry, the cluster's API or folder, the provider's holdings. Output: what a plan is compared with; nothing for
 //! a cluster that does not exist.
+
+use std::collections::BTreeMap;
 
 use windlass_plan::Observed;
 use windlass_plan::preview::ObservedMachine;
@@ -10,28 +12,53 @@ use windlass_spec::full::FullCluster;
 use windlass_spec::identity::Role;
 use windlass_spec::names;
 use windlass_workflows::folder::{ClusterFolder, Life, Pointer};
+use windlass_workflows::management::{self, AskError};
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::local::{failure, paths};
 use crate::operation;
+use crate::recover;
 
-/// Observes the cluster of the full spec's name.
-pub(crate) fn observe(full: &FullCluster) -> Result<Observed, Failure> {
-    let pointer = operation::registry()?.find(&full.name)?;
+/// Observes the cluster of this name.
+pub(crate) async fn observe(cluster: &str) -> Result<Observed, Failure> {
+    let pointer = operation::registry()?.find(cluster)?;
     let Some(pointer) = pointer.filter(|pointer| pointer.life != Life::Kept) else {
         return Ok(Observed::default());
     };
-    let applied = applied(&pointer)?;
-    let volumes = applied.iter().flat_map(volumes).collect();
-    Ok(Observed { applied, machines: machines(&pointer)?, volumes })
+    let applied = applied(&pointer).await?;
+    let volumes = applied.full.iter().flat_map(volumes).collect();
+    Ok(Observed { machines: machines(&pointer)?, volumes, applied: applied.full, replicas: applied.replicas })
 }
 
-/// The full spec the cluster was made from; not there while it is being made for the first time.
-fn applied(pointer: &Pointer) -> Result<Option<FullCluster>, Failure> {
+/// What a cluster was asked for last.
+#[derive(Default)]
+struct Applied {
+    /// None while it is being made for the first time.
+    full: Option<FullCluster>,
+    replicas: BTreeMap<String, u32>,
+}
+
+/// By the cluster's own API; where that does not answer, by its folder.
+async fn applied(pointer: &Pointer) -> Result<Applied, Failure> {
     let folder = ClusterFolder::new(&pointer.scope.cluster, pointer.folder.clone());
-    let early = folder.generated().join("cluster.full.yaml");
-    let Some(path) = [folder.full(), early].into_iter().find(|path| path.exists()) else { return Ok(None) };
-    Ok(Some(serde_saphyr::from_str(&fs_err::read_to_string(path)?)?))
+    if pointer.life != Life::Created {
+        return Ok(Applied { full: folder.read_full()?, ..Applied::default() });
+    }
+    recover::kubeconfig(pointer).await;
+    match of_api(pointer).await {
+        Ok(applied) => Ok(applied),
+        Err(error) => {
+            eprintln!("warning: {:#}; the spec is compared with what the folder has", anyhow::Error::from(error));
+            let lost = || anyhow::anyhow!("neither the cluster's API nor {} tells what was applied", folder.full());
+            let full = folder.read_full()?.ok_or_else(|| Failure::new(Code::Failed, lost()))?;
+            Ok(Applied { full: Some(full), ..Applied::default() })
+        }
+    }
+}
+
+async fn of_api(pointer: &Pointer) -> Result<Applied, AskError> {
+    let held = management::ask(pointer).await?;
+    Ok(Applied { full: Some(held.full()?), replicas: held.replicas().await? })
 }
 
 fn volumes(applied: &FullCluster) -> Vec<String> {

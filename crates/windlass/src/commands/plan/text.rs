@@ -7,6 +7,9 @@ use windlass_spec::identity::Role;
 use super::view::View;
 use crate::output::Table;
 
+/// What `windlass apply` makes of changes.
+const APPLIED: &str = "`windlass apply` carries out new counts of worker groups; it refuses the rest.\n";
+
 /// The whole text.
 pub(super) fn render(view: &View, wide: bool) -> String {
     let mut sections = vec![heading(view), machines(view), volumes(view), network(view)];
@@ -16,6 +19,7 @@ pub(super) fn render(view: &View, wide: bool) -> String {
     if view.exists || wide {
         sections.push(actions(view));
     }
+    sections.push(drift(view));
     if view.bundle == windlass_spec::releases::UNBUILT {
         sections.push(format!("The bundle of Kubernetes {} is not built yet: `windlass bundle build` does it, `windlass create cluster` otherwise.\n", view.kubernetes));
     }
@@ -27,7 +31,12 @@ fn heading(view: &View) -> String {
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let (name, kubernetes) = (&view.cluster, &view.kubernetes);
     match (view.exists, view.plan.actions.len()) {
-        (true, 0) => format!("Cluster {name} (Kubernetes {kubernetes}) is as the spec says: nothing to do.\n"),
+        (true, 0) if view.plan.drift.is_empty() => {
+            format!("Cluster {name} (Kubernetes {kubernetes}) is as the spec says: nothing to do.\n")
+        }
+        (true, 0) => {
+            format!("Cluster {name} (Kubernetes {kubernetes}) was changed by hand, the spec was not: nothing to do.\n")
+        }
         (true, changes) => {
             format!("Cluster {name} (Kubernetes {kubernetes}) differs from the spec: {}.\n", count(changes, "change"))
         }
@@ -53,7 +62,12 @@ fn machines(view: &View) -> String {
             machine.version.clone(),
             machine.address.map_or("-".to_owned(), |address| address.to_string()),
             if machine.volumes.is_empty() { "-".to_owned() } else { machine.volumes.join(",") },
-            if machine.exists { "exists" } else { "new" }.to_owned(),
+            match (machine.exists, machine.goes) {
+                (false, _) => "new",
+                (true, false) => "exists",
+                (true, true) => "goes",
+            }
+            .to_owned(),
         ]);
     }
     table.render()
@@ -113,5 +127,9 @@ fn actions(view: &View) -> String {
         let class = format!("{:?}", action.class);
         table.row([class, action.target.clone(), action.action.clone(), action.reason.clone()]);
     }
-    table.render()
+    table.render() + if view.exists { APPLIED } else { "" }
+}
+
+fn drift(view: &View) -> String {
+    view.plan.drift.iter().map(|drift| format!("{drift}\n")).collect()
 }

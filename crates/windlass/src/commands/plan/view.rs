@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::Serialize;
 
-use windlass_plan::decide::{WantedMachine, wanted_machines};
+use windlass_plan::preview::{Fate, PlannedMachine, machines};
 use windlass_plan::{Observed, Plan};
 use windlass_providers::address;
 use windlass_spec::full::FullCluster;
-use windlass_spec::identity::Role;
+use windlass_spec::identity::{Role, Slot};
 use windlass_spec::names;
 
 /// What a spec would make or change.
@@ -30,13 +30,13 @@ pub(super) struct View {
     pub(super) endpoint: String,
     /// Ranges.
     pub(super) network: NetworkView,
-    /// Machines wanted.
+    /// Machines that are or will be.
     pub(super) machines: Vec<MachineView>,
     /// Volumes wanted.
     pub(super) volumes: Vec<VolumeView>,
     /// Version by component.
     pub(super) components: BTreeMap<String, String>,
-    /// What would be done, in order.
+    /// What would be done, in order, and what was changed by hand and stays.
     pub(super) plan: Plan,
 }
 
@@ -64,6 +64,8 @@ pub(super) struct MachineView {
     pub(super) address: Option<IpAddr>,
     pub(super) volumes: Vec<String>,
     pub(super) exists: bool,
+    /// It is there, and the change takes it away.
+    pub(super) goes: bool,
 }
 
 /// A volume.
@@ -81,7 +83,7 @@ impl View {
     /// The view of a spec.
     pub(super) fn new(full: &FullCluster, observed: &Observed) -> Self {
         let subnet = expected_subnet(full).filter(|_| observed.applied.is_none());
-        let machines = machines(full, observed, subnet);
+        let machines = machine_views(full, observed, subnet);
         Self {
             cluster: full.name.clone(),
             exists: observed.applied.is_some(),
@@ -111,18 +113,19 @@ fn expected_subnet(full: &FullCluster) -> Option<IpNet> {
     address::free_subnet(&taken).ok()
 }
 
-fn machines(full: &FullCluster, observed: &Observed, subnet: Option<IpNet>) -> Vec<MachineView> {
+fn machine_views(full: &FullCluster, observed: &Observed, subnet: Option<IpNet>) -> Vec<MachineView> {
     let mut taken: Vec<IpAddr> = Vec::new();
     let mut views = Vec::new();
-    for machine in wanted_machines(full) {
-        let address = subnet.and_then(|subnet| expected_address(&machine, subnet, &taken));
+    for PlannedMachine { machine, fate } in machines(full, observed) {
+        let address = subnet.and_then(|subnet| expected_address(machine.slot, subnet, &taken));
         taken.extend(address);
         let group = full.workers.iter().find(|group| group.name == machine.group);
         let held = |etcd: &windlass_spec::full::Etcd| machine.slot.map(|slot| names::etcd_volume(&etcd.name, slot));
         views.push(MachineView {
             version: group.map_or(&full.release.kubernetes, |group| &group.version).clone(),
             volumes: full.etcd.iter().filter_map(held).collect(),
-            exists: observed.machines.iter().any(|other| other.name == machine.name),
+            exists: !matches!(fate, Fate::New { .. }),
+            goes: matches!(fate, Fate::Goes { .. }),
             role: machine.role,
             group: machine.group,
             name: machine.name,
@@ -132,8 +135,8 @@ fn machines(full: &FullCluster, observed: &Observed, subnet: Option<IpNet>) -> V
     views
 }
 
-fn expected_address(machine: &WantedMachine, subnet: IpNet, taken: &[IpAddr]) -> Option<IpAddr> {
-    match machine.slot {
+fn expected_address(slot: Option<Slot>, subnet: IpNet, taken: &[IpAddr]) -> Option<IpAddr> {
+    match slot {
         Some(slot) => address::of_slot(subnet, slot).ok(),
         None => address::next_worker(subnet, taken.iter().copied()).ok(),
     }

@@ -1,25 +1,15 @@
 //! `generate`, `validate` and `plan` as a person runs them.
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use windlass_node::paths::{
+    BOOT_ID, CLUSTER_CA, KUBELET_KUBECONFIG, LEDGER, METRICS_ADDRESS, NODE_CONFIG, POD_RESOLV_CONF, REPORT,
+};
+
+use crate::runner::Home;
 
 /// Runs the binary with folders of its own: exit code, standard output, standard error.
 fn windlass(arguments: &[&str], input: &str) -> (i32, String, String) {
-    let home = tempfile::tempdir().expect("a folder");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(arguments)
-        .env("XDG_STATE_HOME", home.path().join("state"))
-        .env("XDG_CACHE_HOME", home.path().join("cache"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    // A command that reads nothing may be gone before all is written.
-    drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
-    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    (status.code().expect("a code"), text(stdout), text(stderr))
+    let ran = Home::new().run(arguments, input);
+    (ran.code, ran.out, ran.err)
 }
 
 fn generated() -> String {
@@ -73,4 +63,44 @@ fn exit_codes_tell_a_wrong_spec_from_changes() {
     assert_eq!(windlass(&["plan", "-f", "-", "--detailed-exitcode"], &generated()).0, 2);
     assert_eq!(windlass(&["validate", "-f", "/no/such/file"], "").0, 2);
     assert_eq!(windlass(&["generate", "cluster", "Lab"], "").0, 2);
+}
+
+#[test]
+fn where_two_means_changes_every_error_is_one() {
+    let usage: [&[&str]; 4] =
+        [&["plan"], &["plan", "-f"], &["plan", "-f", "lab.yaml", "--no-such-flag"], &["plan", "-f", "/no/such/file"]];
+    for arguments in usage {
+        assert_eq!(windlass(arguments, "").0, 2, "{arguments:?}");
+        let detailed = [arguments, &["--detailed-exitcode"]].concat();
+        let (code, said, errors) = windlass(&detailed, "");
+        assert_eq!((code, said.as_str()), (1, ""), "{detailed:?}");
+        assert!(errors.starts_with("error: "), "{errors}");
+    }
+    assert_eq!(windlass(&["plan", "--detailed-exitcode", "--help"], "").0, 0);
+}
+
+/// What bundles install and agents keep could be overwritten by a file of the spec, were it not refused.
+#[test]
+fn no_file_of_the_spec_lies_where_a_bundle_or_an_agent_writes() {
+    let recipes = windlass_assets::Recipe::embedded().expect("recipes");
+    let programs = recipes.iter().flat_map(|recipe| recipe.manifest.programs().chain(recipe.manifest.documents()));
+    let installed = programs.filter_map(|(_, program)| Some(format!("{}/{}", program.install.as_ref()?, program.name)));
+    let kept = [BOOT_ID, CLUSTER_CA, KUBELET_KUBECONFIG, LEDGER, NODE_CONFIG, POD_RESOLV_CONF, REPORT];
+    for path in installed.chain(kept.map(str::to_owned)) {
+        assert!(windlass_spec::paths::owner_of(&path).is_some(), "{path}");
+    }
+}
+
+#[test]
+fn no_port_of_a_daemon_is_the_apis() {
+    let daemons = [windlass_providers::local::protocol::PORT.to_string(), port(METRICS_ADDRESS)];
+    for port in daemons.into_iter().chain(["7441".to_owned()]) {
+        let spec = generated().replace("spec:\n", &format!("spec:\n  endpoint: {{port: {port}}}\n"));
+        let (code, _, errors) = windlass(&["validate", "-f", "-"], &spec);
+        assert!(code == 2 && errors.contains(&format!("port {port} is needed for")), "{errors}");
+    }
+}
+
+fn port(address: &str) -> String {
+    address.rsplit(':').next().unwrap_or_default().to_owned()
 }
