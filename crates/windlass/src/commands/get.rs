@@ -161,7 +161,7 @@ pub(crate) fn machine_table(status: &Status, wide: bool) -> Table {
             machine.name.clone(),
             machine.role.clone(),
             machine.phase.clone(),
-            machine.address.clone(),
+            or_dash(Some(machine.address.clone())),
             ready(machine.node_ready),
             or_dash(machine.version.clone()),
             or_dash(machine.etcd_member.clone()),

@@ -111,7 +111,7 @@ fn command(args: &Args, machine: &str, component: &str) -> Result<Command, Failu
         command.args(["machine", "shell", &place, "--", "sh", "-c", &script]);
         return Ok(command);
     }
-    let known: Vec<&str> = UNITS.iter().chain(&PODS).copied().collect();
+    let known: Vec<&str> = UNITS.iter().chain(&PODS).map(|name| name.trim_start_matches("windlass-")).collect();
     Err(Failure::new(Code::Usage, anyhow::anyhow!("no component `{component}`"))
         .hint(format!("one of: {}", known.join(", "))))
 }

@@ -1,5 +1,7 @@
 //! Commands on a cluster this computer knows, with an API in small and no machine that runs.
 
+use std::sync::OnceLock;
+
 use serde_json::{Value, json};
 use windlass_spec::load;
 use windlass_workflows::create;
@@ -31,7 +33,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let api = Api::start();
-        let world = Self { full: full(SPEC), home: Home::new(), api };
+        let world = Self { full: full(), home: Home::new(), api };
         world.home.write("lab.yaml", SPEC);
         world.home.write("lab/lab-cluster.yaml", SPEC);
         world.home.write("lab/lab.kubeconfig", &world.api.kubeconfig());
@@ -136,12 +138,17 @@ impl World {
     }
 }
 
-/// Every value, as create resolves it with this binary.
-fn full(spec: &str) -> Value {
-    let full = Home::new().run(&["plan", "-f", "-", "--full", "-o", "json"], spec).json();
-    let image = full["release"]["images"]["windlass"].as_str().expect("the binary's own image");
-    assert!(image.starts_with("windlass.dev/windlass:"), "{image}");
-    serde_json::from_str(&full.to_string().replace("***", "hunter2")).expect("JSON")
+/// Every value as create resolves it with this binary and a bundle, which need not be in the cache any more.
+fn full() -> Value {
+    static FULL: OnceLock<Value> = OnceLock::new();
+    let full = FULL.get_or_init(|| {
+        let mut full = Home::new().run(&["plan", "-f", "-", "--full", "-o", "json"], SPEC).json();
+        let image = full["release"]["images"]["windlass"].as_str().expect("the binary's own image");
+        assert!(image.starts_with("windlass.dev/windlass:"), "{image}");
+        full["release"]["bundle"] = "sha256:0123".into();
+        serde_json::from_str(&full.to_string().replace("***", "hunter2")).expect("JSON")
+    });
+    full.clone()
 }
 
 fn machine(name: &str) -> Value {
@@ -173,7 +180,23 @@ fn an_unchanged_cluster_has_nothing_to_do() {
     let world = World::new();
     let plan = world.plan(SPEC, &[]);
     assert_eq!((plan.code, plan.err.as_str()), (0, ""), "{}", plan.out);
-    insta::assert_snapshot!(plan.out, @"");
+    insta::assert_snapshot!(plan.out, @r"
+    Cluster lab (Kubernetes 1.37.2) is as the spec says: nothing to do.
+
+    MACHINE    ROLE            GROUP   KUBERNETES   ADDRESS   VOLUMES       NOW
+    lab-cp-a   control-plane   cp      1.37.2       -         etcd-main-a   exists
+    lab-md-1   worker          md      1.37.2       -         -             exists
+    lab-md-2   worker          md      1.37.2       -         -             exists
+
+    VOLUME        SIZE   MACHINE    NOW
+    etcd-main-a   2Gi    lab-cp-a   exists, kept
+
+    NETWORK    VALUE
+    pods       10.244.0.0/16
+    services   10.96.0.0/16
+    zone       lab.windlass.internal
+    endpoint   https://api.lab.windlass.internal:6443
+    ");
     let view = world.plan(SPEC, &["-o", "json"]).json();
     assert_eq!((&view["exists"], &view["plan"]), (&true.into(), &json!({"actions": [], "drift": []})));
     let world = world.without_api();
@@ -193,11 +216,52 @@ fn what_was_scaled_by_hand_is_shown_and_kept() {
     world.hold(&["lab-md-1", "lab-md-2", "lab-md-3"]);
     let plan = world.plan(SPEC, &[]);
     assert_eq!(plan.code, 0, "{}", plan.out);
-    insta::assert_snapshot!(plan.out, @"");
+    insta::assert_snapshot!(plan.out, @r"
+    Cluster lab (Kubernetes 1.37.2) was changed by hand, the spec was not: nothing to do.
+
+    MACHINE    ROLE            GROUP   KUBERNETES   ADDRESS   VOLUMES       NOW
+    lab-cp-a   control-plane   cp      1.37.2       -         etcd-main-a   exists
+    lab-md-1   worker          md      1.37.2       -         -             exists
+    lab-md-2   worker          md      1.37.2       -         -             exists
+    lab-md-3   worker          md      1.37.2       -         -             exists
+
+    VOLUME        SIZE   MACHINE    NOW
+    etcd-main-a   2Gi    lab-cp-a   exists, kept
+
+    NETWORK    VALUE
+    pods       10.244.0.0/16
+    services   10.96.0.0/16
+    zone       lab.windlass.internal
+    endpoint   https://api.lab.windlass.internal:6443
+
+    workers md: 3 in the cluster, 2 in the spec: scaled by hand, kept
+    ");
     let fewer = SPEC.replace("count: 2", "count: 1");
     let plan = world.plan(&fewer, &[]);
     assert_eq!(plan.code, 2, "{}", plan.out);
-    insta::assert_snapshot!(plan.out, @"");
+    insta::assert_snapshot!(plan.out, @r"
+    Cluster lab (Kubernetes 1.37.2) differs from the spec: 2 changes.
+
+    MACHINE    ROLE            GROUP   KUBERNETES   ADDRESS   VOLUMES       NOW
+    lab-cp-a   control-plane   cp      1.37.2       -         etcd-main-a   exists
+    lab-md-1   worker          md      1.37.2       -         -             exists
+    lab-md-2   worker          md      1.37.2       -         -             goes
+    lab-md-3   worker          md      1.37.2       -         -             goes
+
+    VOLUME        SIZE   MACHINE    NOW
+    etcd-main-a   2Gi    lab-cp-a   exists, kept
+
+    NETWORK    VALUE
+    pods       10.244.0.0/16
+    services   10.96.0.0/16
+    zone       lab.windlass.internal
+    endpoint   https://api.lab.windlass.internal:6443
+
+    CLASS    TARGET             ACTION      REASON
+    Delete   machine lab-md-2   remove it   md has 3 machines, the spec asks for 1
+    Delete   machine lab-md-3   remove it   md has 3 machines, the spec asks for 1
+    `windlass apply` carries out new counts of worker groups; it refuses the rest.
+    ");
 }
 
 #[test]
@@ -258,7 +322,19 @@ fn b20_status_says_ready_and_why_not() {
     let status = status.json();
     assert_eq!((&status["ready"], &status["reason"]), (&false.into(), &"lab-md-1: its Node is not Ready".into()));
     assert_eq!(status["machines"][2]["reason"], "its Node is not there yet");
-    insta::assert_snapshot!(world.run(&["status", "lab"]).out, @"");
+    insta::assert_snapshot!(world.run(&["status", "lab"]).out, @r"
+    Cluster:          lab
+    State:            NotReady
+    API:              https://10.77.0.2:6443 (v1.37.2)
+    Control planes:   1/1
+    Workers:          2/2
+    Waits for:        lab-md-1: its Node is not Ready
+
+    NAME       ROLE           PHASE     ADDRESS      NODE       VERSION   ETCD MEMBER   DOES
+    lab-cp-a   ControlPlane   Running   10.77.0.11   Ready      -         -             -
+    lab-md-1   Worker         Running   10.77.0.11   NotReady   -         -             -
+    lab-md-2   Worker         Running   -            -          v1.37.2   -             -
+    ");
     world.serve("0.1.0", &json!([{"type": "Available", "status": "False", "message": "etcd has 1 of 3 members"}]));
     world.api.set_list(NODES, &["lab-cp-a", "lab-md-1", "lab-md-2"].map(|name| node(name, "True")));
     let status = world.run(&["status", "lab", "-o", "json"]).json();
@@ -274,9 +350,18 @@ fn create_of_what_exists_verifies_or_refuses() {
     let same = create(&world, SPEC);
     let said = "cluster `lab` exists with this spec and is ready: nothing to do\n";
     assert_eq!((same.code, same.err.as_str()), (0, said));
-    insta::assert_snapshot!(create(&world, &SPEC.replace("count: 2", "count: 3")).refusal(), @"");
+    insta::assert_snapshot!(create(&world, &SPEC.replace("count: 2", "count: 3")).refusal(), @r"
+    5
+    error: cluster `lab` exists and its spec differs
+    hint: windlass plan -f -
+    hint: windlass apply -f -
+    ");
     world.note("creating", "0.1.0");
-    insta::assert_snapshot!(create(&world, SPEC).refusal(), @"");
+    insta::assert_snapshot!(create(&world, SPEC).refusal(), @r"
+    5
+    error: an earlier create of cluster `lab` did not end
+    hint: windlass delete cluster lab --delete-volumes --yes
+    ");
     world.note("created", "0.1.0");
     let dead = create(&world.without_api(), SPEC);
     assert_eq!(dead.code, 1);
@@ -297,13 +382,21 @@ fn apply_changes_a_count_and_the_folder_follows() {
         (&kept["workers"][0]["count"], &kept["proxy"]["http"]),
         (&3.into(), &"http://ops:***@proxy.example:3128".into())
     );
-    insta::assert_snapshot!(world.home.run(&["apply", "-f", "-"], &SPEC.replace("hunter2", "x")).refusal(), @"");
+    insta::assert_snapshot!(world.home.run(&["apply", "-f", "-"], &SPEC.replace("hunter2", "x")).refusal(), @r"
+    5
+    error: this build changes worker counts only; these differ too: spec.proxy.http
+    hint: windlass plan -f -
+    ");
 }
 
 #[test]
 fn a_delete_that_nobody_can_confirm_is_refused() {
     let world = World::new();
-    insta::assert_snapshot!(world.run(&["delete", "cluster", "lab"]).refusal(), @"");
+    insta::assert_snapshot!(world.run(&["delete", "cluster", "lab"]).refusal(), @r"
+    5
+    error: deleting cluster `lab` needs a confirmation
+    hint: add --yes
+    ");
     assert!(!world.home.state().join("hostd/hostd.log").exists(), "nothing was started for it");
 }
 
@@ -316,7 +409,11 @@ fn an_older_windlass_keeps_off() {
         [&["delete", "cluster", "lab", "--yes"], &["apply", "-f", "-"], &["create", "cluster", "-f", "-"]];
     for command in commands {
         let refusal = world.home.run(command, &three).refusal().replace(env!("CARGO_PKG_VERSION"), "OWN");
-        insta::allow_duplicates! { insta::assert_snapshot!(refusal, @""); }
+        insta::allow_duplicates! { insta::assert_snapshot!(refusal, @r"
+        5
+        error: cluster `lab` was changed by Windlass 99.0.0; this one (OWN) is older and keeps off
+        hint: use Windlass 99.0.0 or a later one
+        "); }
     }
     // Another computer's Windlass: only the cluster itself tells.
     world.note("created", "0.1.0");
@@ -370,12 +467,23 @@ fn logs_of_one_machine_or_of_all() {
     assert_eq!(world.run(&["logs", "lab", "-m", "lab-md-2"]).out, "first of lab-md-2\nlast of lab-md-2\n");
     let all = world.run(&["logs", "lab", "--all"]);
     assert_eq!((all.code, all.err.as_str()), (0, ""));
-    insta::assert_snapshot!(all.out, @"");
+    insta::assert_snapshot!(all.out, @r"
+    lab-cp-a | first of lab-cp-a
+    lab-cp-a | last of lab-cp-a
+    lab-md-1 | first of lab-md-1
+    lab-md-1 | last of lab-md-1
+    lab-md-2 | first of lab-md-2
+    lab-md-2 | last of lab-md-2
+    ");
     let mut followed: Vec<String> = world.run(&["logs", "lab", "--all", "-f"]).out.lines().map(str::to_owned).collect();
     followed.sort();
     let mut sorted: Vec<&str> = all.out.lines().collect();
     sorted.sort_unstable();
     assert_eq!(followed, sorted, "all at once, in whatever order");
     assert_eq!(world.run(&["logs", "lab", "-m", "lab-md-9"]).code, 3);
-    insta::assert_snapshot!(world.run(&["logs", "lab", "--all", "-c", "nonsense"]).refusal(), @"");
+    insta::assert_snapshot!(world.run(&["logs", "lab", "--all", "-c", "nonsense"]).refusal(), @r"
+    2
+    error: no component `nonsense`
+    hint: one of: agent, kubelet, containerd, etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy, coredns, local-path-provisioner, controller
+    ");
 }

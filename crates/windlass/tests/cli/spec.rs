@@ -95,7 +95,7 @@ fn no_file_of_the_spec_lies_where_a_bundle_or_an_agent_writes() {
 fn no_port_of_a_daemon_is_the_apis() {
     let daemons = [windlass_providers::local::protocol::PORT.to_string(), port(METRICS_ADDRESS)];
     for port in daemons.into_iter().chain(["7441".to_owned()]) {
-        let spec = generated().replace("spec:\n", &format!("spec:\n  endpoint: {{port: {port}}}\n"));
+        let spec = generated().replace("port: 6443", &format!("port: {port}"));
         let (code, _, errors) = windlass(&["validate", "-f", "-"], &spec);
         assert!(code == 2 && errors.contains(&format!("port {port} is needed for")), "{errors}");
     }

@@ -20,7 +20,11 @@ fn a_cluster_nobody_knows_is_an_error_of_its_own() {
         &["apply", "-f", "-"],
     ];
     let said: Vec<String> = commands.iter().map(|command| home.run(command, SPEC).refusal()).collect();
-    insta::assert_snapshot!(said[0], @"");
+    insta::assert_snapshot!(said[0], @r"
+    3
+    error: no cluster `lab` is known on this computer
+    hint: windlass get clusters
+    ");
     for (command, said_by) in commands.iter().zip(&said) {
         assert_eq!(said_by, &said[0], "{command:?}");
     }
@@ -42,12 +46,27 @@ fn nothing_is_listed_as_nothing() {
 #[test]
 fn an_empty_cache_has_releases_and_no_bundles() {
     let home = Home::new();
-    insta::assert_snapshot!(home.run(&["bundle", "list"], "").out, @"");
+    insta::assert_snapshot!(home.run(&["bundle", "list"], "").out, @r"
+    NAME   KUBERNETES   STATE       SIZE   IMAGES   MACHINE IMAGES
+    -      1.37.2       Not built   -      9        0
+    ");
     let list = home.run(&["bundle", "list", "-o", "json"], "");
     assert_eq!((list.code, &list.json()[0]["kubernetes"]), (0, &"1.37.2".into()));
-    insta::assert_snapshot!(home.run(&["bundle", "verify"], "").refusal(), @"");
-    insta::assert_snapshot!(home.run(&["bundle", "path"], "").refusal(), @"");
-    insta::assert_snapshot!(home.run(&["bundle", "verify", "1.2.3"], "").refusal(), @"");
+    insta::assert_snapshot!(home.run(&["bundle", "verify"], "").refusal(), @r"
+    3
+    error: there is no bundle in the cache
+    hint: `windlass bundle list` shows what there is, `windlass bundle build` makes one
+    ");
+    insta::assert_snapshot!(home.run(&["bundle", "path"], "").refusal(), @r"
+    3
+    error: there is no bundle 1.37.2
+    hint: `windlass bundle list` shows what there is, `windlass bundle build` makes one
+    ");
+    insta::assert_snapshot!(home.run(&["bundle", "verify", "1.2.3"], "").refusal(), @r"
+    3
+    error: there is no bundle 1.2.3
+    hint: `windlass bundle list` shows what there is, `windlass bundle build` makes one
+    ");
 }
 
 #[test]

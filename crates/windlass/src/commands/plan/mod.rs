@@ -29,7 +29,7 @@ use view::View;
 /// Arguments of `windlass plan`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A cluster that is there is compared with what its API holds. Worker groups that were scaled by hand are shown, and\nleft so: their count is written only when the spec's own changes.\n\nExamples:\n  windlass plan -f lab.yaml\n  windlass plan -f lab.yaml --full\n  windlass plan -f lab.yaml -o json | jq -r '.machines[].name'\n\nExit codes: 0 when it could be planned, 1 failed, 2 bad usage or a wrong spec. With --detailed-exitcode: 0 when there\nis nothing to do, 2 when there are changes, 1 after every error, bad usage too."
+    after_help = "A cluster that is there is compared with what its API holds. Worker groups that were scaled by hand are shown and left so: their count is written only when the spec's own changes.\n\nExamples:\n  windlass plan -f lab.yaml\n  windlass plan -f lab.yaml --full\n  windlass plan -f lab.yaml -o json | jq -r '.machines[].name'\n\nExit codes: 0 when it could be planned, 1 failed, 2 bad usage or a wrong spec. With --detailed-exitcode: 0 when there is nothing to do, 2 when there are changes, 1 after every error, bad usage too."
 )]
 pub(crate) struct Args {
     /// The cluster's document; `-` reads standard input.
