@@ -32,7 +32,7 @@ fn config_map(full: &FullCluster) -> Value {
         "kind": "ConfigMap",
         "metadata": { "name": NAME, "namespace": NAMESPACE },
         "data": {
-            "config.conf": yaml::document(&full.components.kube_proxy_config),
+            "config.conf": configuration(full),
             "kubeconfig.conf": yaml::document(&kubeconfig()),
         },
     })
@@ -98,9 +98,16 @@ fn container(full: &FullCluster, image: &str) -> Value {
     })
 }
 
+/// In the order of its keys: an API gives them back in another order than they were written, and that is no difference.
+fn configuration(full: &FullCluster) -> String {
+    let mut config = full.components.kube_proxy_config.clone();
+    config.sort_all_objects();
+    yaml::document(&config)
+}
+
 /// Changes with the configuration, so that pods follow it.
 fn config_text_hash(full: &FullCluster) -> String {
-    let text = yaml::document(&full.components.kube_proxy_config);
+    let text = configuration(full);
     // FNV-1a: no secret, only a mark of difference.
     let hash = text
         .bytes()
