@@ -128,7 +128,8 @@ proptest! {
     #[test]
     fn a_flipped_letter_is_an_error_or_a_difference(line in 0..LINES, at in 0usize..60) {
         let text = with_line(line, |text| flip_case(text, at));
-        let same = text == TEXT;
+        // YAML spells it either way.
+        let same = text.replace("Null", "null") == TEXT;
         let unseen = outcome(&text) == outcome(TEXT);
         prop_assert!(same || !unseen, "{}", text);
     }

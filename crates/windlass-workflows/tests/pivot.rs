@@ -200,7 +200,9 @@ async fn management_moves_whole_and_one_side_acts_at_most() {
 
     // An owner that does not move: refused before anything is touched.
     let ghost = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": "0-0-0"});
-    let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [ghost]}}));
+    // Held by a finalizer: the garbage collector would take it away for want of its owner.
+    let held = json!({"ownerReferences": [ghost], "finalizers": ["example.test/held"]});
+    let patch = Patch::Merge(json!({"metadata": held}));
     let template = api(&source, "windlass.dev", "LocalMachineTemplate");
     template.patch("lab-md", &PatchParams::default(), &patch).await.expect("patched");
     assert!(matches!(pivot.check().await, Err(PivotError::Owner(_))));
